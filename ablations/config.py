@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ablations.store.files import open_file, read_file
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source, parse_value, parse_yaml
 
@@ -27,6 +27,14 @@ _EXAMPLE = "${model.d_model}"
 _REFERENCE = re.compile(r"""(?<=['"])\$\{[A-Za-z_][\w.]*\}(?=['"])""")  # as a whole text
 _PATH = 200  # characters; no setting is that far down
 _HINT = re.compile(r"Did you mean '([\w-]+)'\?")
+_RETIRED = {
+    "train.optimiser": "train.optimizer",
+    "train.optimizer.rate": "train.optimizer.lr",
+    "train.parts": "train.micro_batches",
+    "train.smoothing": "train.label_smoothing",
+    "train.smoothing_over": "train.label_smoothing_over",
+    "model.initial": "model.init",
+}
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 
@@ -62,7 +70,9 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
     def place(problem: str) -> str:
         path = re.match(r"[\w.-]*", problem)[0]  # type: ignore[index]
         for prefix, source in origins:
-            written = path
+            # A wrong section is written where its settings are.
+            below = [each for each in source.lines if each.startswith(f"{prefix}{path}.")]
+            written = below[0].removeprefix(prefix) if path and below else path
             while written:
                 if prefix + written in source.lines:
                     return f"{source.place(prefix + written)}: {problem}"
@@ -172,9 +182,9 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
             problems += error.problems
     if problems:
         raise ConfigError(_with_right_paths(problems, tree))
-    if problems := _file_problems(resolved["task"], TASK.part(resolved["task"]["name"]).files):
+    if problems := _file_problems(resolved["task"], TASK.component(resolved["task"]["name"]).files):
         raise ConfigError(problems)
-    model_facts(freeze(resolved["model"]), freeze(resolved["task"]))
+    model_facts(canonical_json(resolved["model"]), canonical_json(resolved["task"]))
     return resolved
 
 
@@ -186,6 +196,8 @@ def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[
         wrong = _WRONG.match(problem)
         if wrong is None:
             return problem
+        if wrong[1] in _RETIRED:
+            return f"{wrong[1]}: is gone: write {_RETIRED[wrong[1]]}"
         beside = _HINT.fullmatch(problem[wrong.end() :])
         right = _right_path(wrong[1], known, beside[1] if beside else None)
         return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"

@@ -18,7 +18,7 @@ import psutil
 from ablations.expand import Trial
 from ablations.missing import Missing
 from ablations.plan import Plan
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -144,7 +144,7 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
 
     config = TimingConfig(**plan.profile.timing)
     sessions = Counter(
-        (pair, freeze(at)) for timings in lacks.timings.values() for pair in timings
+        (pair, canonical_json(at)) for timings in lacks.timings.values() for pair in timings
         for at in timings[pair]
     )  # fmt: skip
     a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds

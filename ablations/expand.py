@@ -26,7 +26,7 @@ from ablations.config import (
 from ablations.facts import cost_facts, decisive_parts, model_facts, source_code, training_code
 from ablations.measurement import Place
 from ablations.spec import Experiment, Profile, places
-from ablations.store.identity import freeze, identity
+from ablations.store.identity import canonical_json, identity
 from ablations.store.identity import settings as settings_of
 from ablations.store.stamp import Stamp
 from ablations.tasks.task import load_task
@@ -146,7 +146,7 @@ def _filled(trial: Trial, config: Mapping[str, Any]) -> Trial:
         trial,
         id=identity(parts, trial.seed),
         config={**config, "seed": trial.seed},
-        sections={name: freeze(section) for name, section in config.items()},
+        sections={name: canonical_json(section) for name, section in config.items()},
         settings=settings_of(parts),
     )
 
@@ -302,7 +302,7 @@ def matched_width(variant: Callable[[int], DictConfig], baseline: DictConfig) ->
 
 def _parameters(tree: DictConfig) -> int:
     config = resolve_trial(plain(tree))
-    return model_facts(freeze(config["model"]), freeze(config["task"])).parameters
+    return model_facts(canonical_json(config["model"]), canonical_json(config["task"])).parameters
 
 
 def _cap(tree: DictConfig, most: Mapping[str, float], typed: Collection[str]) -> None:
@@ -331,7 +331,7 @@ def _with_sources(trials: Sequence[Trial], experiment: Experiment, profile: Prof
     where = {name: places(name, experiment, timing) for name in experiment.benchmarks}
     sources = (*experiment.evaluations, *experiment.probes)
     baselines = {
-        freeze(each.factors): each.id
+        canonical_json(each.factors): each.id
         for each in reversed(trials)
         if each.variant == experiment.baseline
     }
@@ -339,7 +339,9 @@ def _with_sources(trials: Sequence[Trial], experiment: Experiment, profile: Prof
         replace(
             each,
             sources=sources,
-            timings={(name, baselines[freeze(each.factors)]): at for name, at in where.items()}
+            timings={
+                (name, baselines[canonical_json(each.factors)]): at for name, at in where.items()
+            }
             if each.seed == trials[0].seed
             else {},
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ablations.store.identity import decisive, freeze, identity
+from ablations.store.identity import canonical_json, decisive, identity
 from ablations.store.stamp import Stamp, is_counted, stamp
 from ablations.tasks import TASK
 from ablations.tasks.task import load_task
@@ -123,7 +123,7 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
     _check_user_model(model, task)
     head = getattr(model, "head", None)
     if isinstance(head, Head) and head.per != task.per:
-        fitting = [name for name, part in HEAD.parts.items() if part.per == task.per]
+        fitting = [name for name, part in HEAD.components.items() if part.per == task.per]
         name = written["head"]["name"]
         raise ConfigError(
             [f"model.head={name}: this task has a label for each {task.per}; "
@@ -140,13 +140,13 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
 
 def decisive_parts(config: Mapping[str, Any], trained: bool = True) -> dict[str, str]:
     """What decides a trial's numbers besides its seed, with what is known of its task's data."""
-    digest = task_facts(freeze(config["task"])).digest
-    return decisive(config, digest, TASK.part(config["task"]["name"]).files, trained)
+    digest = task_facts(canonical_json(config["task"])).digest
+    return decisive(config, digest, TASK.component(config["task"]["name"]).files, trained)
 
 
 def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
     """A trial's id, with its data read afresh: nothing remembered from a plan counts."""
-    task = load_task(freeze(config["task"]))
+    task = load_task(canonical_json(config["task"]))
     return identity(decisive(config, task.digest(), task.files, trained), config["seed"])
 
 
@@ -174,7 +174,7 @@ def training_code(frozen_model: str, frozen_task: str, frozen_train: str) -> Sta
     choices += [(INIT, written["init"])] if "init" in written else []
     roots = set(model_facts(frozen_model, frozen_task).modules)
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
-    roots |= {family.part(choice["name"]).__module__ for family, choice in choices}
+    roots |= {family.component(choice["name"]).__module__ for family, choice in choices}
     roots |= {"ablations.train.loop", "model.init", *task_facts(frozen_task).modules}
     roots = {name for name in roots if not _is_not_counted(name)}
     return stamp(roots, _is_not_counted) | stamp([_JOINT, *_SHARED], lambda _: True)
@@ -189,7 +189,7 @@ def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: 
     """The files of an evaluation, probe or benchmark, besides those that training depends on."""
     from ablations.measurement import discover, is_benchmark
 
-    roots = {discover().part(source).__module__, task_facts(frozen_task).module}
+    roots = {discover().component(source).__module__, task_facts(frozen_task).module}
     roots |= {"ablations.benchmarks.session"} if is_benchmark(source) else set()
     trained_by = training_code(frozen_model, frozen_task, frozen_train)
     found = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))
@@ -207,7 +207,7 @@ def _all_parts_are_ours() -> bool:
     return all(
         part.__module__.startswith(("model.", "ablations."))
         for family in (*FAMILIES, TASK, OPTIMIZER, SCHEDULE)
-        for part in family.parts.values()
+        for part in family.components.values()
     )
 
 

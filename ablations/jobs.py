@@ -20,8 +20,8 @@ from ablations.launch import Job, Outcome
 from ablations.leases import HOST
 from ablations.missing import Missing, is_timed_with, missing, missing_sources, untimed
 from ablations.plan import Plan
-from ablations.store.identity import freeze
-from ablations.store.record import TRAINED, Reading, Record
+from ablations.store.identity import canonical_json
+from ablations.store.record import TRAINED, Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
@@ -142,7 +142,7 @@ class TrainingJob:
             "trained": trial.trained,
             "counts": trial.counts,
             "code": trial.code,
-            "measures": {name: trial.source_code(name) for name in owed},
+            "sources": {name: trial.source_code(name) for name in owed},
             "record": None if record is None else record.to_dict(),
         }
 
@@ -247,7 +247,7 @@ class BenchmarkJob:
         if not candidates:
             return None
         # A few more than some of them lack: what is timed together can be compared.
-        places = {freeze(at): dict(at) for each in lacking.values() for at in each}
+        places = {canonical_json(at): dict(at) for each in lacking.values() for at in each}
         timed = [wanted[name] for name in (self._reference.id, *candidates)]
         payload = {
             **setting.told,
@@ -283,7 +283,7 @@ class BenchmarkJob:
                 if outcome.value is not None:
                     record, own = self._timed(record, outcome.value), "done"
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                own, why = status, reason = "error", f"no readings: {error!r}"
+                own, why = status, reason = "error", f"no measurements: {error!r}"
             if own != "done":
                 record.failures[self._measure] = f"{own} ({why})"
             self._setting.results.write(record)
@@ -302,25 +302,30 @@ class BenchmarkJob:
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
         against = self._reference.id
-        readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
-        for reading in readings:
-            own = "" if reading.session is None else f".{reading.session}"  # its process
-            reading.session, reading.against = f"{taken['session']}{own}", against
-        made_by = self._setting.plan.trials[record.trial].source_code(self._measure)
-        if record.measures.get(self._measure) == made_by:
-            taken_now = {freeze(reading.at) for reading in readings}
+        measurements = [
+            Measurement(**measurement) for measurement in taken["measurements"][record.id]
+        ]
+        for measurement in measurements:
+            own = "" if measurement.session is None else f".{measurement.session}"  # its process
+            measurement.session, measurement.baseline = f"{taken['session']}{own}", against
+        made_by = self._setting.plan.trials[record.id].source_code(self._measure)
+        if record.sources.get(self._measure) == made_by:
+            taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
             # Elsewhere beside the reference as it is now: beside an older one it is out of date.
             is_current = is_timed_with(record, self._measure, against, self._reference)
-            readings += [  # beside other references those stay
+            measurements += [  # beside other references those stay
                 each
-                for each in record.readings
-                if each.measure == self._measure
-                and (each.against != against or (is_current and freeze(each.at) not in taken_now))
+                for each in record.measurements
+                if each.source == self._measure
+                and (
+                    each.baseline != against
+                    or (is_current and canonical_json(each.coordinates) not in taken_now)
+                )
             ]
         session = taken["env"] | {"measure": self._measure, "against": against}
         sessions = {**record.env.get("sessions", {}), taken["session"]: session}
         timed = replace(record, env={**record.env, "sessions": sessions})
-        timed.take(self._measure, made_by, readings)
+        timed.take(self._measure, made_by, measurements)
         return Record.from_dict(timed.to_dict())
 
 
@@ -359,7 +364,7 @@ def _headline(record: Record) -> str:
         return "; ".join(f"{what} failed: {why}" for what, why in record.failures.items())
     if record.reason:
         return record.reason.splitlines()[0]
-    losses = [r for r in record.readings if (r.metric, r.split) == ("loss", "valid")]
+    losses = [r for r in record.measurements if (r.metric, r.split) == ("loss", "valid")]
     return f"valid loss {losses[-1].value:.3f}" if losses and losses[-1].value is not None else ""
 
 

@@ -7,83 +7,73 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.task import Example, Task
-from model.config import Family
+from ablations.tasks.task import Metric as Metric
+from model.config import Registry
 
-MEASUREMENT = Family("measurement")
+MEASUREMENT = Registry("measurement")
 PACKAGES = ("ablations.evaluations", "ablations.probes", "ablations.benchmarks")
 
 Place = Mapping[str, float | str]
 """The coordinates of a measurement: {"length": 64, "batch": 1, "pass": "training"}."""
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """What is measured: its unit, which way is better, its label in a table."""
-
-    unit: str
-    better: Literal["lower", "higher"]
-    label: str
-    repeats: Literal["seeds", "processes", "nothing"] = "seeds"
-    """What varies between repetitions; a count needs none."""
-    matters: float | None = None
-    """The size of a difference that matters, registered before any trial is run."""
-
-
 @dataclass
 class Measured:
     """What an evaluation or a probe has measured."""
 
-    readings: list[Reading]
+    measurements: list[Measurement]
     examples: list[Example] = field(default_factory=list)
     """Decoded answers, where there are any."""
-    items: dict[str, list[float | None]] = field(default_factory=dict)
+    per_example: dict[str, list[float | None]] = field(default_factory=dict)
     """Metric → its value for each example of test."""
 
 
 class Evaluation:
     """Measures a trained model, so it can be added later without training again."""
 
-    quantities: ClassVar[dict[str, Quantity]] = {}
+    metrics: ClassVar[dict[str, Metric]] = {}
     """What it measures besides the task's own scores and the loss."""
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         raise NotImplementedError
 
-    def reading(self, name: str, value: float | None, at: Place, **fields: Any) -> Reading:
+    def measurement(self, name: str, value: float | None, at: Place, **fields: Any) -> Measurement:
         """A measurement on test, in the unit of the quantity."""
         fields = {"split": "test", **fields}
-        return Reading(name, self.quantities[name].unit, value, at=dict(at), **fields)
+        return Measurement(name, self.metrics[name].unit, value, coordinates=dict(at), **fields)
 
     def nothing(self, at: Place, reason: str) -> Measured:
         """Null for every quantity, and the reason."""
-        return Measured([self.reading(name, None, at, reason=reason) for name in self.quantities])
+        return Measured([self.measurement(name, None, at, reason=reason) for name in self.metrics])
 
 
 class Probe:
     """Measures what needs no training; it builds what it looks at."""
 
-    quantities: ClassVar[dict[str, Quantity]]
+    metrics: ClassVar[dict[str, Metric]]
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         raise NotImplementedError
 
-    def reading(
+    def measurement(
         self, name: str, value: float | None, at: Place | None = None, **fields: Any
-    ) -> Reading:
-        return Reading(name, self.quantities[name].unit, value, at=dict(at or {}), **fields)
+    ) -> Measurement:
+        return Measurement(
+            name, self.metrics[name].unit, value, coordinates=dict(at or {}), **fields
+        )
 
 
 class Benchmark:
     """Times an untrained model beside the baseline, in a session that has the machine to itself."""
 
-    quantities: ClassVar[dict[str, Quantity]]
+    metrics: ClassVar[dict[str, Metric]]
     """The first is what is timed."""
     places: ClassVar[dict[str, list[Any]]]
     """Coordinate → where it is timed, unless an experiment says otherwise."""
@@ -103,7 +93,7 @@ class Benchmark:
 
 
 @cache
-def discover() -> Family:
+def discover() -> Registry:
     """The registry, after importing every module of the three packages."""
     for package in map(importlib.import_module, PACKAGES):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
@@ -112,16 +102,18 @@ def discover() -> Family:
 
 
 def is_benchmark(name: str) -> bool:
-    return issubclass(discover().part(name), Benchmark)
+    return issubclass(discover().component(name), Benchmark)
 
 
 def needs_weights(names: Iterable[str]) -> bool:
     """Whether one of these evaluations and probes measures a trained model."""
-    return any(not issubclass(discover().part(name), Probe) for name in names)
+    return any(not issubclass(discover().component(name), Probe) for name in names)
 
 
-def quantities_of(names: Iterable[str]) -> dict[str, Quantity]:
+def metrics_by_name(names: Iterable[str]) -> dict[str, Metric]:
     """Everything that these measure, besides the task's own scores."""
     return {
-        metric: each for name in names for metric, each in discover().part(name).quantities.items()
+        metric: each
+        for name in names
+        for metric, each in discover().component(name).metrics.items()
     }

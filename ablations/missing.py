@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ablations.expand import Timings, Trial
 from ablations.measurement import needs_weights
 from ablations.plan import Plan
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
@@ -66,7 +66,7 @@ def _compare(
         return
     is_failed = record.status not in TRAINED
     sources = [] if is_failed else missing_sources(trial, record)
-    is_lacking = any(name not in record.measures for name in sources)
+    is_lacking = any(name not in record.sources for name in sources)
     can_measure = bool(sources) and (not needs_weights(sources) or _has_weights(record, results))
     is_stale = record.env.get("code") != trial.code
     is_stale = is_stale or (bool(sources) and not is_lacking and not can_measure)
@@ -90,14 +90,14 @@ def missing_sources(trial: Trial, record: Record) -> list[str]:
     """
     if record.env.get("code") != trial.code:
         return []
-    return [name for name in trial.sources if record.measures.get(name) != trial.source_code(name)]
+    return [name for name in trial.sources if record.sources.get(name) != trial.source_code(name)]
 
 
 def _has_weights(record: Record, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
     from ablations.train.checkpoint import stamp_for, stamp_of
 
-    return stamp_of(results.weights(record.trial)) == stamp_for(record)
+    return stamp_of(results.weights(record.id)) == stamp_for(record)
 
 
 def untimed(trial: Trial, record: Record | None, trials: Mapping[str, Trial]) -> Timings:
@@ -109,10 +109,10 @@ def untimed(trial: Trial, record: Record | None, trials: Mapping[str, Trial]) ->
         return {}
     found = {}
     for (benchmark, baseline), where in trial.timings.items():
-        is_valid = record.measures.get(benchmark) == trial.source_code(benchmark)
+        is_valid = record.sources.get(benchmark) == trial.source_code(benchmark)
         is_valid = is_valid and is_timed_with(record, benchmark, baseline, trials.get(baseline))
         held = {at for *pair, at in record.timed if pair == [benchmark, baseline]}
-        if lacking := [at for at in where if not is_valid or freeze(at) not in held]:
+        if lacking := [at for at in where if not is_valid or canonical_json(at) not in held]:
             found[benchmark, baseline] = lacking
     return found
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ablations.config import located
 from ablations.expand import Trial, expand, size
-from ablations.measurement import discover, quantities_of
+from ablations.measurement import discover, metrics_by_name
 from ablations.spec import Experiment, Profile, crossed, find, read_experiment, read_profile
 from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
@@ -187,7 +187,7 @@ def _same_as_baseline(expanded: Expanded) -> list[str]:
 def seeds_of(experiment: Experiment) -> Sequence[int]:
     """The seeds of an experiment that trains nothing, at every profile: all where one of its
     numbers depends on the first weights, else one."""
-    read = quantities_of(experiment.sources).values()
+    read = metrics_by_name(experiment.sources).values()
     return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
 
 
@@ -195,15 +195,15 @@ def metrics_of(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, dic
     """All that is read for an experiment: the task's scores, and what its sources measure."""
 
     def described(metric: Any) -> dict[str, Any]:
-        found = {key: getattr(metric, key) for key in ("unit", "better", "label")}
+        found = {key: getattr(metric, key) for key in ("unit", "better", "title")}
         repeats = getattr(metric, "repeats", "seeds")
         return {**found, "repeats": repeats, "matters": getattr(metric, "matters", None)}
 
     read: dict[str, dict[str, Any]] = {}
     if experiment.is_trained:
-        scores = TASK.part(trials[0].config["task"]["name"]).metrics
+        scores = TASK.component(trials[0].config["task"]["name"]).metrics
         read |= {name: described(score) for name, score in scores.items()}
-    for source in map(discover().part, experiment.sources):
+    for source in map(discover().component, experiment.sources):
         elsewhere = {"beside": beside} if (beside := getattr(source, "beside", {})) else {}
-        read |= {name: {**described(each), **elsewhere} for name, each in source.quantities.items()}
+        read |= {name: {**described(each), **elsewhere} for name, each in source.metrics.items()}
     return read

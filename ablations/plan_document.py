@@ -15,7 +15,7 @@ from typing import Any
 
 from ablations.expand import Trial
 from ablations.plan import Expanded, Plan, metrics_of
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.results import Results
 
 FEW = 3  # a batch of fewer seeds gives no verdict, so seeds that are asked for later join it
@@ -49,9 +49,9 @@ def _entry(plan: Plan, expanded: Expanded) -> dict[str, Any]:
         "name": experiment.name,
         "question": experiment.question,
         "task": experiment.task,
-        "control": experiment.baseline,
-        "fixed": experiment.held_constant,
-        "moves": experiment.changes,
+        "baseline": experiment.baseline,
+        "held_constant": experiment.held_constant,
+        "changes": experiment.changes,
         "claims": [
             {
                 **vars(claim),
@@ -66,8 +66,8 @@ def _entry(plan: Plan, expanded: Expanded) -> dict[str, Any]:
         "profile": plan.profile.name,
         "metric": {"name": experiment.metric, "split": "test", **metrics[experiment.metric]},
         "metrics": metrics,
-        "batches": [sorted({trial.seed for trial in trials})],
-        "cells": [_cell(trial) for trial in _in_order(trials)],
+        "seed_batches": [sorted({trial.seed for trial in trials})],
+        "trials": [_cell(trial) for trial in _in_order(trials)],
     }
 
 
@@ -78,13 +78,13 @@ def _in_order(trials: Sequence[Trial]) -> list[Trial]:
 
 def _cell(trial: Trial) -> dict[str, Any]:
     return {
-        "label": trial.variant,
+        "variant": trial.variant,
         "seed": trial.seed,
-        "across": dict(trial.factors),
-        "trial": trial.id,
+        "factors": dict(trial.factors),
+        "id": trial.id,
         "settings": trial.settings,
         "tuned": dict(trial.tuned),
-        "measures": [*trial.sources, *dict.fromkeys(name for name, _ in trial.timings)],
+        "sources": [*trial.sources, *dict.fromkeys(name for name, _ in trial.timings)],
         "work": trial.work,
     }
 
@@ -94,17 +94,17 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
     if not plan.experiments:
         return []
     is_first = not results.plan_file.exists()
-    earlier: dict[str, Any] = {"profile": plan.profile.name, "ablations": {}}
+    earlier: dict[str, Any] = {"profile": plan.profile.name, "experiments": {}}
     earlier = earlier if is_first else results.read_plan()
     asked = json.loads(json.dumps(document(plan, earlier["profile"])))  # as it will be read
-    entries, notes = dict(earlier["ablations"]), []
+    entries, notes = dict(earlier["experiments"]), []
     for name, entry in asked.items():
         if before := entries.get(name):
             entry = _with_earlier(entry, before)
-            if gone := {c["trial"] for c in before["cells"]} - {c["trial"] for c in entry["cells"]}:
+            if gone := {c["id"] for c in before["trials"]} - {c["id"] for c in entry["trials"]}:
                 notes.append(f"{name}: settings have changed; {len(gone)} earlier trials left it")
         entries[name] = entry
-    merged = {**earlier, "ablations": entries}
+    merged = {**earlier, "experiments": entries}
     if is_first or merged != earlier:
         results.write_plan(merged)
     return notes
@@ -112,26 +112,26 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
 
 def _with_earlier(entry: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """An entry with the earlier trials that are the experiment's as it is now."""
-    settings = {_place(trial): trial["settings"] for trial in entry["cells"]}
+    settings = {_place(trial): trial["settings"] for trial in entry["trials"]}
     order = {place: index for index, place in enumerate(settings)}
-    asked = {(_place(trial), trial["seed"]) for trial in entry["cells"]}
+    asked = {(_place(trial), trial["seed"]) for trial in entry["trials"]}
     kept = [
         trial
-        for trial in before["cells"]
+        for trial in before["trials"]
         if settings.get(_place(trial)) == trial["settings"]
         and (_place(trial), trial["seed"]) not in asked
     ]
-    trials = [*entry["cells"], *kept]
+    trials = [*entry["trials"], *kept]
     trials.sort(key=lambda trial: (order[_place(trial)], trial["seed"]))
-    is_same = all(settings.get(_place(t), t["settings"]) == t["settings"] for t in before["cells"])
+    is_same = all(settings.get(_place(t), t["settings"]) == t["settings"] for t in before["trials"])
     seeds = {trial["seed"] for trial in trials}
-    batches = joined(before["batches"] if is_same else [], seeds)
-    return {**entry, "cells": trials, "batches": batches}
+    batches = joined(before["seed_batches"] if is_same else [], seeds)
+    return {**entry, "trials": trials, "seed_batches": batches}
 
 
 def _place(trial: Mapping[str, Any]) -> str:
     """Of a trial in its entry, whatever its seed."""
-    return freeze([trial["label"], trial["across"]])
+    return canonical_json([trial["variant"], trial["factors"]])
 
 
 def joined(batches: Iterable[Sequence[int]], seeds: Iterable[int]) -> list[list[int]]:

@@ -19,16 +19,16 @@ from model.config import ConfigError, is_number, nearest
 
 COORDINATES = (
     *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),
-    "source",
+    "source_length",
 )
-"""Numbers in a reading's `at`."""
+"""Numbers in a measurement's `at`."""
 RETIRED = {
     "across": "is gone: write factors",
     "arms": "is gone: an experiment has one table",
     "role": "does not belong here: list it under 'require'",
 }
-_KEYS = {"across": "factors"}
-_OURS = ("word", "role", "of")
+_KEYS = {"coordinates": "at"}  # field → as it is written
+_OURS = ("kind", "role", "variants")
 _EXPECTED = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
@@ -58,12 +58,12 @@ def read_prediction(
     problems = []
     problems += [f"{place}.{key}: {fix}" for key, fix in RETIRED.items() if key in written]
     given = {key: value for key, value in written.items() if key not in (word, *RETIRED)}
-    if "factors" in given:
-        given["across"] = given.pop("factors")
+    if "at" in given:
+        given["coordinates"] = given.pop("at")
     subject = written[word]
     of = [str(name) for name in (subject if isinstance(subject, list) else [subject])]
     fields = KINDS[word].model_fields
-    plain = {"metric": metric, **given, "word": word, "role": role, "of": of}
+    plain = {"metric": metric, **given, "kind": word, "role": role, "variants": of}
     if "than" in fields:
         plain.setdefault("than", baseline)
     problems += _wrong_names(plain, place, variants, factors)
@@ -85,9 +85,9 @@ def _told(error: Any, place: str, word: str, known: Sequence[str]) -> str:
     kind, got = error["type"], repr(error["input"])[:60]
     if kind == "extra_forbidden":
         return f"{place}.{name}: does not belong here. {nearest(str(name), known)}"
-    if kind == "missing" and name != "of":
+    if kind == "missing" and name != "variants":
         return f"{place}: lacks '{name}'"
-    if name == "of":
+    if name == "variants":
         count = "two variants, each once" if word == "crosses" else "one variant"
         return f"{place}: speaks of {count}"
     if name == "between":
@@ -102,22 +102,22 @@ def _wrong_names(
     factors: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """Variants, factors and levels that the experiment does not have."""
-    word, named = plain["word"], [(plain["word"], name) for name in plain["of"]]
+    word, named = plain["kind"], [(plain["kind"], name) for name in plain["variants"]]
     named += [(key, plain[key]) for key in ("than", "fails_for") if plain.get(key) is not None]
     problems = [
         f"{place}.{key}: no variant '{str(name)[:60]}'. {nearest(str(name)[:60], variants)}"
         for key, name in named
         if name not in variants
     ]
-    if len(set(plain["of"])) < len(plain["of"]):
+    if len(set(plain["variants"])) < len(plain["variants"]):
         problems.append(f"{place}: speaks of two variants, each once")
-    if plain.get("than") in plain["of"] and plain["than"] in variants:
+    if plain.get("than") in plain["variants"] and plain["than"] in variants:
         problems.append(f"{place}.{word}: '{plain['than'][:60]}' is compared with itself")
     along = plain.get("along")
     if along is not None and along not in (*factors, *COORDINATES):
         hint = nearest(str(along), (*factors, *COORDINATES))
         problems.append(f"{place}.along: no factor '{along}'. {hint}")
-    levels = plain.get("across")
+    levels = plain.get("factors")
     if isinstance(levels, Mapping):
         problems += [
             f"{place}.factors.{factor}: no level '{level}'"
@@ -131,18 +131,18 @@ def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
     """Fields of which each may be right, and that do not go together."""
     problems = []
     if plain["metric"] == STEPS:
-        level = plain.get("at")
+        level = plain.get("coordinates")
         if not isinstance(level, Mapping) or not is_number(level.get("loss")):
             problems.append(f"{place}.metric: {STEPS} needs its level: at: {{loss: 1.0}}")
         if plain.get("by") or plain.get("threshold") is not None:
             problems.append(f"{place}: {STEPS} takes no margin and no threshold")
-        if plain["word"] not in ("better", "worse"):
+        if plain["kind"] not in ("better", "worse"):
             problems.append(f"{place}.metric: {STEPS} cannot be told to be '{plain['word']}'")
-    if plain["word"] == "exact" and not (plain.get("fails_for") or plain.get("fails_at")):
+    if plain["kind"] == "exact" and not (plain.get("fails_for") or plain.get("fails_at")):
         problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
     if plain.get("by") and not plain.get("because"):
         problems.append(f"{place}.by: say in a word why that size matters: because: …")
-    if plain["word"] == "equal" and not plain.get("because"):
+    if plain["kind"] == "equal" and not plain.get("because"):
         problems.append(f"{place}: lacks 'because': say in a word why that size matters")
     between = plain.get("between")
     if isinstance(between, list) and not _is_range(between):

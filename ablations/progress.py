@@ -22,25 +22,20 @@ _TITLE, _NOTE = 60, 120  # characters; a variant's name may be of any length
 
 
 class Display:
-    """The progress of a run of `total` trials, of which `done` were on disk before.
+    """The progress of a run of `total` trials.
 
-    `sizes` says how large the trials that are still to run are, relative to each other; a trial
-    that it does not name counts as an average one. Time left follows from what is done by now.
+    `sizes` are the costs of the trials that train, relative to each other; any other trial counts
+    as an average one. The time left follows from the time that the work so far has taken.
     """
 
     def __init__(
-        self,
-        total: int,
-        done: int = 0,
-        sizes: Mapping[str, float] | None = None,
-        stream: TextIO | None = None,
+        self, total: int, sizes: Mapping[str, float] | None = None, stream: TextIO | None = None
     ) -> None:
-        self._total, self._done = total, done
-        self._counts: Counter[str] = Counter()
-        self._sizes = dict(sizes or {})
+        self._total, self._sizes = total, dict(sizes or {})
         self._average = fmean(self._sizes.values() or [1.0])
-        self._work = self._average * max(total - done, len(self._sizes))
+        self._work = self._average * max(total, len(self._sizes))
         self._work_done, self._began = 0.0, time.monotonic()
+        self._counts: Counter[str] = Counter()
         self._running: dict[str, float] = {}  # the work done of each
         self._part = ""
         self._lines: dict[str, TaskID] = {}
@@ -92,9 +87,8 @@ class Display:
         self._running.pop(job_id, None)
         if status in WHOLE:
             self._work_done += self._size(job_id)
-        else:  # the time of a failed trial tells nothing of the others'
+        else:  # the time of a failed trial says nothing of the others'
             self._work -= self._size(job_id)
-        self._done += 1
         self._counts[status] += 1
         if job_id in self._lines:
             self._bars.remove_task(self._lines.pop(job_id))
@@ -102,10 +96,10 @@ class Display:
         self._bars.refresh()
         if self._is_live and status == "ok":
             return  # the bar counts it
-        left = self._time_left()
-        place = f"[{self._done:>{len(str(self._total))}}/{self._total}] {_cut(title, _TITLE)}"
-        words = [place, status, f"{seconds:.1f} s", _cut(note, _NOTE)]
-        words += [f"({left})"] if left and not self._is_live else []
+        count = f"[{self._counts.total():>{len(str(self._total))}}/{self._total}]"
+        words = [f"{count} {_cut(title, _TITLE)}", status, f"{seconds:.1f} s", _cut(note, _NOTE)]
+        if not self._is_live and (left := self._time_left()):
+            words.append(f"({left})")
         self.say("  ".join(filter(None, words)))
 
     def say(self, line: str) -> None:
@@ -114,15 +108,15 @@ class Display:
 
     def _update(self) -> None:
         counts = ", ".join(f"{number} {status}" for status, number in self._counts.items())
-        label = f"{self._done}/{self._total}  {counts}".rstrip()
+        done = self._counts.total()
         note = ", ".join(filter(None, [self._part, self._time_left()]))
-        self._bars.update(self._overall, completed=self._done, description=label, note=note)
+        label = f"{done}/{self._total}  {counts}".rstrip()
+        self._bars.update(self._overall, completed=done, description=label, note=note)
 
     def _size(self, job_id: str) -> float:
         return self._sizes.get(job_id, self._average)
 
     def _time_left(self) -> str:
-        """By the time that the work so far has taken, trials that still run included."""
         done = self._work_done + sum(self._running.values())
         if not self._work_done or done >= self._work:
             return ""
@@ -136,15 +130,14 @@ def _cut(text: str, length: int) -> str:
 
 def roughly(seconds: float) -> str:
     """A duration as one would say it: about 40 s, about 3 h 20 min, about 5 days."""
-    minutes = round(seconds / 60)
     if seconds < 55:
         return f"about {max(5, 5 * round(seconds / 5))} s"
-    if minutes < 60:
+    if (minutes := round(seconds / 60)) < 60:
         return f"about {minutes} min"
     if minutes < 24 * 60:
         hours, minutes = divmod(10 * round(minutes / 10), 60)
         return f"about {hours} h" + f" {minutes} min" * bool(minutes)
-    days = round(seconds / 86_400, 1) if minutes < 3 * 24 * 60 else round(seconds / 86_400)
+    days = round(minutes / 1440, 1 if minutes < 3 * 1440 else None)
     return f"about {days:,.10g} day{'s' * (days != 1)}"
 
 

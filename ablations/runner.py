@@ -31,7 +31,7 @@ from ablations.missing import missing
 from ablations.plan import Plan
 from ablations.plan_document import merge_into
 from ablations.progress import Display
-from ablations.signals import Terminated, undisturbed
+from ablations.signals import Terminated, defer_signals
 from ablations.store.results import Results
 
 RETRIES = 2  # of a job that failed for a cause that may pass
@@ -96,7 +96,7 @@ def run(
             kind = device.partition(":")[0]
             sizes = {w.id: w.work for w in lacks.work if may_fit(w, kind)}
             total = len(lacks.work) + len(timed)
-            with Display(total, 0, sizes) as display:
+            with Display(total, sizes) as display:
                 setting.say = display.say
                 for note in notes:
                     display.say(note)
@@ -118,7 +118,7 @@ def run(
                     if not passes.count:
                         runner.work(timed, 1)
                 except BaseException:
-                    with undisturbed():
+                    with defer_signals():
                         runner.stop()
                     raise
     except KeyboardInterrupt as stop:
@@ -170,7 +170,7 @@ def can_pack(trial: Trial) -> bool:
         return False  # its random numbers would be others
     modules = model_facts(trial.sections["model"], trial.sections["task"]).modules
     packages = {name.split(".")[0] for name in modules}
-    packages |= {OPTIMIZER.part(train["optimizer"]["name"]).__module__.split(".")[0]}
+    packages |= {OPTIMIZER.component(train["optimizer"]["name"]).__module__.split(".")[0]}
     is_ours = packages <= {"torch", "model", "ablations"}  # whether others' replicas mix is unknown
     return trial.trained and not train["compile"] and is_ours
 
@@ -205,7 +205,7 @@ class _Runner:
         while self._queue and not self._is_stopping:
             self._fill(at_once)
             for event in self._launcher.events():
-                with undisturbed():  # an outcome that was read must be written
+                with defer_signals():  # an outcome that was read must be written
                     self._take(event)
                 self._fill(at_once)
             if self._later and not self._is_stopping:
@@ -272,7 +272,7 @@ class _Runner:
             self._try_again(work, event)
         else:
             self._finish(work, event)
-            self._beware(work, event)
+            self._stop_if_all_fail_alike(work, event)
 
     def _save(self, work: Work, outcome: Outcome, again: bool = False) -> list[Ended]:
         return work.save(outcome, self._leases.holds, again)
@@ -309,7 +309,7 @@ class _Runner:
             f"{RETRIES + 1}; to be tried again {'now' if is_first else 'at the end'}"
         )
 
-    def _beware(self, work: Work, outcome: Outcome) -> None:
+    def _stop_if_all_fail_alike(self, work: Work, outcome: Outcome) -> None:
         """End the run where its first trials all fail in one way: so will the others.
 
         The seeds of one variant say nothing of other variants; nor does its memory, which is its

@@ -47,7 +47,7 @@ def stoppable() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Put SIGINT and SIGTERM off until the end of the block; a process started in it gets neither.
 
     The mask is for that process. It would not do for this one: another thread takes the signal, and

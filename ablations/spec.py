@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.config import FOLDER, located, parsed, read_yaml, yaml_text
 from ablations.predictions import read_prediction
-from ablations.store.identity import DECIDING, freeze
+from ablations.store.identity import DECIDING, canonical_json
 from ablations.store.predictions import Prediction
 from ablations.store.words import listed, nearest_label
 from model.config import ConfigError, is_number, nearest, validate
@@ -47,6 +47,16 @@ RETIRED = {
     "source": "claims.yaml says who makes a claim",
 }
 """Keys that were, and what to do instead."""
+RENAMED = {
+    **{f"text-{word}": f"{word}/text" for word in ("heads", "norm", "scale")},
+    **{"position": "positions/g2p", "text-position": "positions/text"},
+    **{"position-join": "positions/g2p-join", "norm-kind": "norm/g2p"},
+    **{"recurrent": "rnn/g2p", "recurrent-narrow": "rnn/narrow"},
+    **{"rnn-vs-attention": "rnn/text-speed", "scale-width": "scale/width"},
+    **{"smoothing-scarce": "smoothing/scarce", "initial": "training/init"},
+    "optimiser": "training/optimizer",
+}
+"""Experiments under other names than they had."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class Claim:
 
 
 @cache
-def ledger() -> dict[str, Claim]:
+def read_claims() -> dict[str, Claim]:
     """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
     source = read_yaml(FOLDER / "claims.yaml")
     found, problems = {}, []
@@ -229,7 +239,7 @@ class Experiment:
         kinds = {"evaluations": Evaluation, "probes": Probe, "benchmarks": Benchmark}
         for key, kind in kinds.items():
             for name in getattr(self, key):
-                part = discover().part(name, key)
+                part = discover().component(name, key)
                 if not issubclass(part, kind):
                     right = next(each for each, its in kinds.items() if issubclass(part, its))
                     raise ConfigError([f"{key}: '{name}' belongs under {right}"])
@@ -257,8 +267,8 @@ class Experiment:
         if not isinstance(written, Mapping) or written.keys() - {"require"} != {"id", "predicts"}:
             raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
         problems, predictions = [], []
-        if (name := str(written["id"])[:100]) not in ledger():
-            problems.append(f"{place}.id: no claim '{name}'. {nearest(name, ledger())}")
+        if (name := str(written["id"])[:100]) not in read_claims():
+            problems.append(f"{place}.id: no claim '{name}'. {nearest(name, read_claims())}")
         levels = {factor: list(options) for factor, options in self.factors.items()}
         asked = (list(self.variants), levels, self.metric, self.baseline)
         for key, role in (("predicts", "predicts"), ("require", "requires")):
@@ -275,7 +285,7 @@ class Experiment:
                     predictions.append(found)
         if problems:
             raise ConfigError(problems)
-        return ledger()[name], predictions
+        return read_claims()[name], predictions
 
     def is_for(self, profile: str) -> bool:
         """Whether this profile is large enough for it."""
@@ -350,6 +360,8 @@ def find(word: str) -> dict[str, Path]:
     if word.endswith((".yaml", ".yml")):
         return {_name(Path(word)): Path(word)}
     word = word[:100]
+    if word in RENAMED:
+        raise ConfigError([f"{word} is gone: run {RENAMED[word]}"])
     if inside := [name for name in known if name.endswith(f"/{word}")]:
         hint = f"Did you mean one of {listed(inside)}?" if inside[1:] else nearest(word, inside)
     else:
@@ -423,7 +435,7 @@ def places(benchmark: str, experiment: Experiment, timing: TimingConfig) -> list
     """Where an experiment is timed: each coordinate with each, as far as a profile goes."""
     from ablations.measurement import discover
 
-    part: Any = discover().part(benchmark)
+    part: Any = discover().component(benchmark)
     given = experiment.benchmarks.get(benchmark) or {}
     _check_places(benchmark, given, part)
     wanted = {**part.places, **given}
@@ -441,7 +453,7 @@ def places(benchmark: str, experiment: Experiment, timing: TimingConfig) -> list
         # A budget of tokens makes the batch at this length.
         filled = {"batch": max(1, batch[TOKENS] // far)} if TOKENS in batch else {}
         found.append({part.along: far, **batch, **others, **filled})
-    return list({freeze(at): at for at in found}.values())
+    return list({canonical_json(at): at for at in found}.values())
 
 
 def _thinned(values: Sequence[int], timing: TimingConfig) -> list[int]:

@@ -27,7 +27,7 @@ from ablations.config import FOLDER, located, parsed, yaml_text
 from ablations.expand import Trial
 from ablations.spec import Experiment, experiments
 from ablations.store.files import write_atomic
-from ablations.store.identity import TUNING, freeze
+from ablations.store.identity import TUNING, canonical_json
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.words import quoted
@@ -119,7 +119,7 @@ def losses_of(trials: Sequence[Trial], results: Results) -> list[Tried]:
     """What the trials of one variant have come to, in the order of the grid."""
     found: dict[str, Tried] = {}
     for trial in trials:
-        each = found.setdefault(freeze(trial.tuned), Tried(dict(trial.tuned), []))
+        each = found.setdefault(canonical_json(trial.tuned), Tried(dict(trial.tuned), []))
         each.losses.append(_loss(results, trial))
     return list(found.values())
 
@@ -129,7 +129,7 @@ def _loss(results: Results, trial: Trial) -> float | None:
     record = results.read(trial.id)
     if record is None:
         raise ConfigError([f"{trial.id}: this trial has not ended; the same command goes on"])
-    losses = [r for r in record.readings if (r.metric, r.split) == ("loss", "valid")]
+    losses = [r for r in record.measurements if (r.metric, r.split) == ("loss", "valid")]
     values = [r.value for r in losses if r.value is not None]
     if record.status not in WHOLE or not losses or losses[-1].value is None:
         return None
@@ -157,7 +157,7 @@ def _rank(each: Tried) -> tuple[int, float]:
 def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
     """Whether one of its numbers is the first or last of what was tried there."""
     for path in best:
-        values = list({freeze(each.set[path]): each.set[path] for each in tried}.values())
+        values = list({canonical_json(each.set[path]): each.set[path] for each in tried}.values())
         is_scale = len(values) > 1 and all(is_number(value) and value > 0 for value in values)
         if is_scale and best[path] in (min(values), max(values)):
             return True
@@ -166,8 +166,10 @@ def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
 
 def untried(choice: Choice, variant: Trial, grid: Grid) -> list[Setting]:
     """Settings of a grid that a variant has and that this choice was made without."""
-    known = {freeze(each["set"]) for each in choice.tried}
-    return [each for each in settings_in(grid_of(variant, grid)) if freeze(each) not in known]
+    known = {canonical_json(each["set"]) for each in choice.tried}
+    return [
+        each for each in settings_in(grid_of(variant, grid)) if canonical_json(each) not in known
+    ]
 
 
 def in_words(choice: Choice) -> str:

@@ -24,8 +24,8 @@ from ablations.facts import identity_of
 from ablations.launch import Changed
 from ablations.measurement import Probe, discover, needs_weights
 from ablations.signals import Stopped, StopRequest, catching_sigterm
-from ablations.store.identity import freeze
-from ablations.store.record import Reading, Record
+from ablations.store.identity import canonical_json
+from ablations.store.record import Measurement, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.tasks.task import Task, load_task
 from ablations.train.checkpoint import Checkpointer, load_weights, save_weights, stamp_for
@@ -52,7 +52,7 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
     time, several begin again. After that it gives the records with what is measured by then.
     """
     asked = payload["trials"]
-    stamps = [stamp for each in asked for stamp in (each["code"], *each["measures"].values())]
+    stamps = [stamp for each in asked for stamp in (each["code"], *each["sources"].values())]
     with catching_sigterm() as notice:
         report(0.0, "starting")
         import_parts(payload)
@@ -66,7 +66,7 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
         records = _run_pack(payload, together, report, notice) if together else []
         records += [_run_trial(payload, each, report, notice) for each in apart]
         check_code(stamps)
-        return {record.trial: record.to_dict() for record in records}
+        return {record.id: record.to_dict() for record in records}
 
 
 def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopRequest) -> Record:
@@ -74,11 +74,11 @@ def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopReque
     config, device, devices = asked["config"], torch.device(payload["device"]), payload["devices"]
     if devices > 1:  # each has a thread of its own, and measures are taken as on one
         torch.set_num_threads(1)
-    task = load_task(freeze(config["task"]))
+    task = load_task(canonical_json(config["task"]))
     is_new = asked["record"] is None
     record = new_record(payload, asked) if is_new else Record.from_dict(asked["record"])
     model: nn.Module | None = None
-    if asked["trained"] and (is_new or needs_weights(asked["measures"])):
+    if asked["trained"] and (is_new or needs_weights(asked["sources"])):
         if devices > 1:
             clock -= _train_together(payload, record, report, notice)
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
@@ -102,7 +102,7 @@ def new_record(payload: Payload, asked: Asked) -> Record:
     record = Record(
         asked["trial"], "ok", asked["config"], trained=asked["trained"], **asked["counts"]
     )
-    record.data = load_task(freeze(asked["config"]["task"])).described
+    record.data = load_task(canonical_json(asked["config"]["task"])).described
     record.env = {
         **payload["env"],
         "code": asked["code"],
@@ -116,7 +116,7 @@ def new_record(payload: Payload, asked: Asked) -> Record:
 def end(record: Record, training: Training) -> None:
     """Take over how a training ended, and what it has read."""
     record.status, record.reason = training.status, training.reason
-    record.readings += training.readings
+    record.measurements += training.measurements
 
 
 def _train_together(payload: Payload, record: Record, report: Report, notice: StopRequest) -> float:
@@ -126,7 +126,7 @@ def _train_together(payload: Payload, record: Record, report: Report, notice: St
     if training is None:
         raise Stopped
     record.status, record.reason = training["status"], training["reason"]
-    record.readings += [Reading(**reading) for reading in training["readings"]]
+    record.measurements += [Measurement(**measurement) for measurement in training["measurements"]]
     return float(training["earlier"])
 
 
@@ -141,7 +141,7 @@ def train_rank(payload: Payload, report: Report, notice: StopRequest) -> dict[st
     check_data(config, asked["trial"], asked["trained"])
     check_code([asked["code"]])  # this process has imported its own
     with ranks_on(torch.device(payload["device"])) as (ranks, device):
-        task = load_task(freeze(config["task"]))
+        task = load_task(canonical_json(config["task"]))
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
         keeper = SharedCheckpointer(*checkpoint_of(payload, asked), ranks, notice)
@@ -156,7 +156,7 @@ def train_rank(payload: Payload, report: Report, notice: StopRequest) -> dict[st
         return {
             "status": training.status,
             "reason": training.reason,
-            "readings": [vars(reading) for reading in training.readings],
+            "measurements": [vars(measurement) for measurement in training.measurements],
             "earlier": keeper.earlier,
         }
 
@@ -184,7 +184,7 @@ def _measure(
 ) -> None:
     """Take what is asked; a measure that fails is noted, and the next run tries it again."""
     config = asked["config"]
-    for name, made_by in asked["measures"].items():
+    for name, made_by in asked["sources"].items():
         part = discover().build(name)
         if record.status == "diverged" and not isinstance(part, Probe):  # it answers nothing
             record.take(name, made_by, [])
@@ -200,11 +200,11 @@ def _measure(
         except Exception as error:
             record.failures[name] = f"{type(error).__name__}: {error}"
             continue
-        record.take(name, made_by, taken.readings)
+        record.take(name, made_by, taken.measurements)
         if asked["record"] is not None:  # where it was trained says nothing of this
             record.env.setdefault("later", {})[name] = _place(device)
         record.examples = taken.examples or record.examples
-        record.items |= taken.items
+        record.per_example |= taken.per_example
 
 
 def _run_pack(
@@ -213,7 +213,7 @@ def _run_pack(
     """Train several seeds as one model; each has an equal share of the time."""
     begun = time.perf_counter()
     first, device = asked[0]["config"], torch.device(payload["device"])
-    task = load_task(freeze(first["task"]))
+    task = load_task(canonical_json(first["task"]))
     records = [new_record(payload, each) for each in asked]
     seeds = [each["config"]["seed"] for each in asked]
     sizes = task.source_size, task.target_size
@@ -233,7 +233,7 @@ def _run_pack(
 
 
 def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
-    """Time candidates beside their reference: the session, and the readings of each trial."""
+    """Time candidates beside their reference: the session, and the measurements of each trial."""
     import_parts(payload)
     candidates, reference = payload["candidates"], payload["reference"]
     for trial, config in {payload["against"]: reference, **candidates}.items():
@@ -254,8 +254,11 @@ def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
     )
     check_code(stamps)
     env = {**payload["env"], **watch.state(device), "code": payload["models"], "lost": lost}
-    readings = {trial: [vars(reading) for reading in readings] for trial, readings in taken.items()}
-    return {"session": secrets.token_hex(4), "env": env, "readings": readings}
+    measurements = {
+        trial: [vars(measurement) for measurement in measurements]
+        for trial, measurements in taken.items()
+    }
+    return {"session": secrets.token_hex(4), "env": env, "measurements": measurements}
 
 
 def _place(device: torch.device) -> dict[str, Any]:

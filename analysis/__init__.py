@@ -1,7 +1,7 @@
-"""What the records mean: statistics, figures, tables and the report.
+"""Statistics, verdicts, figures, tables and the report, all computed from records.
 
-In a notebook, `analysis.frame("results/quick")` is every measurement as a DataFrame, and
-`analysis.figure("forest", "results/quick", "norm/g2p")` a figure that is shown.
+In a notebook, `analysis.frame("results/quick")` returns every measurement as a DataFrame, and
+`analysis.figure("forest", "results/quick", "norm/g2p")` returns a figure that is displayed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # libraries are loaded when one of these is called
 
 
 def frame(results: str | Path) -> pd.DataFrame:
-    """Every measurement of a results folder, one a row; tables/readings.md explains its columns."""
+    """Every measurement of a results folder, a row each; tables/measurements.md has the columns."""
     from analysis import tables
     from analysis.load import load
 
@@ -24,7 +24,7 @@ def frame(results: str | Path) -> pd.DataFrame:
 
 
 def figure(kind: str, results: str | Path, experiment: str | None = None) -> Figure:
-    """The first figure of its kind, of a results folder or of one of its experiments."""
+    """The first figure of a kind, of a whole results folder or of one experiment."""
     from matplotlib.figure import Figure
 
     from analysis import plots
@@ -32,7 +32,7 @@ def figure(kind: str, results: str | Path, experiment: str | None = None) -> Fig
     from analysis.wording import check_known
 
     class NotebookFigure(Figure):
-        """A figure that a notebook shows where it is the last line of a cell, without pyplot."""
+        """A figure that a notebook displays without pyplot."""
 
         def _repr_png_(self) -> bytes:
             buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What the page says of an experiment in words: its answer, its limits, its examples."""
+"""The prose about one experiment on the page: its answer, its limits and its examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.wording import (
     short,
 )
 
-SIZED = ("differs", stats.UNFINISHED, stats.FEW)  # marks of which the size is said
+SIZED = ("differs", stats.UNFINISHED, stats.FEW)  # marks whose differences are spelt out
 SHOWN = 4  # an answer names this many variants that differ; the table has the rest
 INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characters
 
@@ -27,9 +27,9 @@ INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characte
 
 
 def answer(evidence: Evidence, experiment: str) -> str:
-    """What the differences say, names marked: the largest first."""
+    """The differences in sentences, the largest first; names are marked."""
     frame = evidence.contrasts
-    rows = frame[frame["ablation"] == experiment].to_dict("records")
+    rows = frame[frame["experiment"] == experiment].to_dict("records")
     done, planned = evidence.loaded.done(experiment)
     partial = "" if done == planned else f" Partial: {done} of {planned} trials done."
     if not rows:
@@ -38,8 +38,8 @@ def answer(evidence: Evidence, experiment: str) -> str:
     for row in rows:
         by_mark.setdefault("differs" if row["mark"] in DIFFERS else row["mark"], []).append(row)
     if set(by_mark) == {stats.NOT_RUN}:
-        if done == planned:  # read at several places, or timed: no one number stands for a variant
-            return f"No single {rows[0]['metric_label']} is compared; the tables have all of them."
+        if done == planned:  # measured at several places, or timed: a variant has no single number
+            return f"No single {rows[0]['metric_title']} is compared; the tables have all of them."
         return f"Not run yet: {done} of {planned} trials done."
     known = [row for mark in SIZED for row in by_mark.pop(mark, [])]
     ranked = sorted(known, key=lambda row: (row["mark"] == stats.FEW, -abs(row["difference"])))
@@ -56,13 +56,13 @@ def _difference(row: Row, is_first: bool) -> str:
     size, low, high = row["difference"], row["low"], row["high"]
     change = f"{number(abs(size), (high - low) / 2)}{after_number(row['unit'])} "
     change += "higher" if size > 0 else "lower"
-    than = f" than with {named(row['control'])}" if is_first else ""
-    subject = f"the {row['metric_label']} is " if is_first else ""
+    than = f" than with {named(row['baseline'])}" if is_first else ""
+    subject = f"the {row['metric_title']} is " if is_first else ""
     ends = f"95 % interval {bounds(*sorted((abs(low), abs(high))))}, n = {row['n']}"
     judged = f", {row['mark']}" if row["mark"] in ("better", "worse") else ""
     if row["mark"] == stats.FEW:
         ends = f"n = {row['n']}: no mark from fewer than three"
-    lost = [row["failures"], row["control_failures"] and f"baseline: {row['control_failures']}"]
+    lost = [row["failures"], row["baseline_failures"] and f"baseline: {row['control_failures']}"]
     failed = "".join(f", {words}" for words in lost if words)
     return f"with {named(row['name'])} {subject}{change}{than} ({ends}){judged}{failed}"
 
@@ -70,7 +70,7 @@ def _difference(row: Row, is_first: bool) -> str:
 def _rest(mark: str, rows: list[Row]) -> str:
     names = joined([named(row["name"]) for row in rows])
     if mark == stats.TIE:
-        return f"a tie with {named(rows[0]['control'])}: {names}"
+        return f"a tie with {named(rows[0]['baseline'])}: {names}"
     if mark == stats.NOT_RESOLVED:
         return f"no difference is resolved for {names}"
     lost = [f"{named(row['name'])} ({row['failures']})" for row in rows if row["failures"]]
@@ -81,14 +81,14 @@ def _rest(mark: str, rows: list[Row]) -> str:
 
 
 def limits(evidence: Evidence, experiment: str) -> list[str]:
-    """What the answer does not show, as plain sentences with names marked."""
+    """Why the answer may not hold elsewhere, in sentences; names are marked."""
     loaded = evidence.loaded
     entry = loaded.experiments[experiment]
-    cells = loaded.cells[loaded.cells["ablation"] == experiment]
+    cells = loaded.cells[loaded.cells["experiment"] == experiment]
     trials = cells.drop_duplicates("trial")
     records = loaded.held(experiment)
     trained = [record for record in records if record.trained]
-    sizes = cells[cells["label"] == entry["control"]]["parameters"].dropna()
+    sizes = cells[cells["variant"] == entry["baseline"]]["parameters"].dropna()
     taken = [(record.config.get("train") or {}).get("steps") for record in trained]
     steps = sorted({n for n in taken if isinstance(n, int)})
     seeds = cells["seed"].nunique()
@@ -105,8 +105,8 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
     stale = len(set(trials["trial"]) & loaded.stale)
     edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
     is_tuned = bool(entry["tuning"])
-    moves = entry.get("moves") not in (None, "", "nothing")
-    speeds = evidence.speeds[evidence.speeds["ablation"] == experiment]
+    moves = entry.get("changes") not in (None, "", "nothing")
+    speeds = evidence.speeds[evidence.speeds["experiment"] == experiment]
     sentences = {
         f"{', '.join(facts)}: it says nothing of others.": True,
         "Learning rate, schedule and the other settings are the baseline's: a variant may lose "
@@ -129,8 +129,10 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
 
 
 def examples(evidence: Evidence, experiment: str) -> list[Row]:
-    """A few inputs with the outputs of the baseline and of the variants that differ most from it,
-    all of the first seed and factors at which the baseline has answered."""
+    """A few inputs with the outputs of the baseline and of the variants that differ most from it.
+
+    All come from one seed and one level of the factors.
+    """
     chosen = _answering(evidence, experiment)
     written = {name: {each.get("input"): each for each in r.examples} for name, r in chosen.items()}
     first, *others = written.values() if written else [{}]
@@ -153,15 +155,15 @@ def examples(evidence: Evidence, experiment: str) -> list[Row]:
 
 
 def _answering(evidence: Evidence, experiment: str) -> dict[str, Record]:
-    """Label → record, the baseline's first."""
-    loaded, baseline = evidence.loaded, evidence.loaded.experiments[experiment]["control"]
+    """Variant → its record; the baseline comes first."""
+    loaded, baseline = evidence.loaded, evidence.loaded.experiments[experiment]["baseline"]
     cells = loaded.cells
-    cells = cells[(cells["ablation"] == experiment) & (cells["outcome"] == FINE)]
+    cells = cells[(cells["experiment"] == experiment) & (cells["outcome"] == FINE)]
     own = cells[cells["trial"].map(lambda trial: bool(loaded.records[trial].examples)).astype(bool)]
-    first = own[own["label"] == baseline][["across", "seed"]].head(1)
-    here = own.merge(first, on=["across", "seed"]).set_index("label")["trial"].to_dict()
-    rows = evidence.contrasts[evidence.contrasts["ablation"] == experiment]
-    ranked = rows.reindex(rows["difference"].abs().sort_values(ascending=False).index)["label"]
+    first = own[own["variant"] == baseline][["factors", "seed"]].head(1)
+    here = own.merge(first, on=["factors", "seed"]).set_index("variant")["trial"].to_dict()
+    rows = evidence.contrasts[evidence.contrasts["experiment"] == experiment]
+    ranked = rows.reindex(rows["difference"].abs().sort_values(ascending=False).index)["variant"]
     order = [label for label in dict.fromkeys([baseline, *ranked, *here]) if label in here]
     return {label: loaded.records[here[label]] for label in order[:VARIANTS]}
 

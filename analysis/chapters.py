@@ -1,4 +1,4 @@
-"""Chapters: the experiments of one axis together, and the wide table in which an axis ends."""
+"""Chapters group the experiments of one axis; each axis ends in one wide table."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ CHAPTERS = {
 }
 AXES = tuple(CHAPTERS)[:6]
 OF_CLAIMS = {"position": "positions", "recurrent": "rnn", "cost": "speed", "train": "training"}
-"""What a claim's id begins with → its chapter, where the two differ."""
+"""First word of a claim's id → its chapter, where the two differ."""
 
 
 def chapter_of(entry: Mapping[str, Any]) -> str:
-    """The chapter that an experiment's name begins with, or else its first claim's; empty where it
-    has none."""
+    """The first part of an experiment's name, or else its first claim's chapter, or nothing."""
     chapter, slash, _ = str(entry["name"]).partition("/")
     if not slash and entry["claims"]:
         prefix = entry["claims"][0]["id"].partition(".")[0]
@@ -43,7 +42,7 @@ def chapter_of(entry: Mapping[str, Any]) -> str:
 
 
 def by_chapter(loaded: Loaded) -> dict[str, list[str]]:
-    """Chapter → its experiments, in the order of the plan; those without a chapter come last."""
+    """Chapter → its experiments, in the order of the plan; those without a chapter are last."""
     found: dict[str, list[str]] = {chapter: [] for chapter in (*CHAPTERS, "")}
     for name, entry in loaded.experiments.items():
         found[chapter_of(entry)].append(name)
@@ -51,23 +50,23 @@ def by_chapter(loaded: Loaded) -> dict[str, list[str]]:
 
 
 def wide_table(evidence: Evidence, names: Sequence[str]) -> pd.DataFrame:
-    """Of each variant of a chapter its scores on every task, what it costs and how it was set.
+    """A row for each variant of a chapter: its score on every task, its costs and its lr.
 
-    Of several experiments on one task it has the one with the most variants.
+    If several experiments share a task, the one with the most variants is used.
     """
     entries = {name: evidence.loaded.experiments[name] for name in names}
     if not entries:
         return pd.DataFrame()
-    baseline, _ = Counter(entry["control"] for entry in entries.values()).most_common(1)[0]
+    baseline, _ = Counter(entry["baseline"] for entry in entries.values()).most_common(1)[0]
     of_each, speeds = (
-        frame[frame["ablation"].isin(entries) & (frame["control"] == baseline)]
+        frame[frame["experiment"].isin(entries) & (frame["baseline"] == baseline)]
         for frame in (evidence.variants, evidence.speeds)
     )
-    trained = of_each[of_each["trained"].astype(bool) & (of_each["across"] == "")]
-    sizes = trained.groupby(["task", "ablation"], sort=False).size().reset_index(name="size")
+    trained = of_each[of_each["trained"].astype(bool) & (of_each["factors"] == "")]
+    sizes = trained.groupby(["task", "experiment"], sort=False).size().reset_index(name="size")
     sizes = sizes.sort_values("size", ascending=False, kind="stable")
-    chosen = sizes.drop_duplicates("task")["ablation"].sort_index()
-    scored = [trained[trained["ablation"] == name].set_index("label") for name in chosen]
+    chosen = sizes.drop_duplicates("task")["experiment"].sort_index()
+    scored = [trained[trained["experiment"] == name].set_index("variant") for name in chosen]
     columns = [_scores(evidence, own, len(scored) > 1) for own in scored]
     columns += [_costs(scored[0])] if scored else []
     columns += [_speeds(speeds)] if len(speeds) else []
@@ -84,17 +83,17 @@ def wide_table(evidence: Evidence, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFrame:
-    """Score, difference with its mark, and seeds that learn, of one task."""
+    """One task: score, difference with its mark, and how many seeds learn."""
     first, frame = own.iloc[0], evidence.contrasts
     task = f"{first['task']}: " if several else ""
-    frame = frame[(frame["ablation"] == first["ablation"]) & (frame["across"] == "")]
-    compared = {row["label"]: row for row in frame.to_dict("records")}
+    frame = frame[(frame["experiment"] == first["experiment"]) & (frame["factors"] == "")]
+    compared = {row["variant"]: row for row in frame.to_dict("records")}
     unit = next((unit for unit in own["unit"] if unit), "")
     rows = {}
     for label, row in own.to_dict("index").items():
         other = compared.get(label)
         rows[label] = {
-            f"{task}{first['metric_label']}{after_heading(unit)}": tables.score(row),
+            f"{task}{first['metric_title']}{after_heading(unit)}": tables.score(row),
             f"{task}difference": tables.difference(other) if other else "",
             f"{task}mark": other["mark"] if other else "",
             f"{task}seeds that learn": _learn(row["outcomes"]),
@@ -103,7 +102,7 @@ def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFram
 
 
 def _learn(outcomes: Mapping[int, str]) -> str:
-    """`4 of 5`: of the seeds that have ended."""
+    """`4 of 5` seeds that have ended."""
     ended = [each for each in outcomes.values() if each not in (WAITING, UNREADABLE)]
     return f"{ended.count(FINE)} of {len(ended)}" if ended else ""
 
@@ -114,21 +113,20 @@ def _costs(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Training and decoding tokens/s and memory at the greatest length that every variant reaches,
-    and the time of a training step at each length, with its ratio to the baseline's; of several
-    batches the largest."""
+    """Tokens/s and memory at the greatest length that every variant reaches, and the time of a
+    training step at each length with its ratio to the baseline's; the largest batch counts."""
     found: dict[str, dict[str, str]] = {}
 
     def put(heading: str, rows: pd.DataFrame, cell: Callable[[Row], str]) -> None:
-        found[heading] = {row["label"]: cell(row) for row in rows.to_dict("records")}
+        found[heading] = {row["variant"]: cell(row) for row in rows.to_dict("records")}
 
-    places = pd.DataFrame(speeds["place"].tolist(), index=speeds.index)
+    places = pd.DataFrame(speeds["coordinates"].tolist(), index=speeds.index)
     places = places.reindex(columns=["length", "position", "batch", "pass", "cache"])
     frame = speeds.join(places).sort_values("batch", kind="stable")
     step = frame[(frame["metric"] == "step_time") & (frame["pass"] != "forward")]
-    step = step.drop_duplicates(["label", "length"], keep="last")
+    step = step.drop_duplicates(["variant", "length"], keep="last")
     token = frame[(frame["metric"] == "latency") & (frame["cache"] == "kept")]
-    token = token.drop_duplicates(["label", "position"], keep="last")
+    token = token.drop_duplicates(["variant", "position"], keep="last")
     put("training tokens/s", _furthest(step, "length"), lambda row: count(row["tokens_per_second"]))
     put(
         "decoding tokens/s",
@@ -138,7 +136,7 @@ def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
     put(
         "memory",
         _furthest(step, "length"),
-        lambda row: memory(row["peak_memory"], row["control_peak_memory"]),
+        lambda row: memory(row["peak_memory"], row["baseline_peak_memory"]),
     )
     for length, own in step.groupby("length"):
         put(
@@ -154,8 +152,8 @@ def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
 def _furthest(frame: pd.DataFrame, along: str) -> pd.DataFrame:
     """The rows at the greatest length at which every variant has a time."""
     known = frame[frame["seconds"].notna()]
-    reached = known.groupby(along)["label"].nunique()
-    whole = reached[reached == frame["label"].nunique()]
+    reached = known.groupby(along)["variant"].nunique()
+    whole = reached[reached == frame["variant"].nunique()]
     return known[known[along] == whole.index.max()]
 
 

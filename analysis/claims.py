@@ -1,7 +1,7 @@
-"""Verdicts: what the measurements of an experiment say of each claim that it registers.
+"""Verdicts: what the measurements of an experiment say about each of its claims.
 
-One rule: a prediction is supported where its 95 % interval lies inside what is predicted, refuted
-where it lies outside, else undecided. Seeds are fixed beforehand and judged once, when all of them
+One rule: a prediction is supported if its 95 % interval lies inside the predicted range, refuted if
+it lies outside, else undecided. Seeds are fixed beforehand and judged once, when all of them
 are there; seeds asked for later are a batch of their own and judged alone.
 """
 
@@ -29,37 +29,37 @@ AT_EDGE = "its interval holds the edge of what is predicted"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was measured for one prediction, and the word that its interval says."""
+    """What was measured for one prediction, and the verdict of its interval."""
 
     prediction: Prediction
-    word: str
+    verdict: str
     reason: str
     shows: str
     effect: float
     low: float
     high: float
     bounds: stats.Bounds
-    """Between which numbers it is predicted, in the same unit; None where it is open."""
+    """The predicted range, in the same unit; None at an open end."""
     n: int
-    """Seeds, or processes of what is timed."""
+    """Seeds, or processes if it is timed."""
     rates: dict[str, tuple[int, int]] | None
-    """Variant → seeds that succeeded, of how many."""
+    """Variant → how many seeds succeeded, and how many there are."""
     unit: str
     of_items: float | None
-    """The share of its variance that comes from the test items: more seeds do not reduce it."""
+    """The share of the variance that comes from the test items; more seeds do not reduce it."""
     role: str
     needed: float
-    """Fresh seeds that would decide it."""
+    """How many fresh seeds would decide it."""
     remedy: str
     is_interval: bool
-    """Whether an interval judges it: a count is a fact."""
+    """Whether an interval judges it; a count is exact."""
     is_ready: bool
     """Whether every planned seed is there."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim at one scope."""
+    """The verdict of one claim in one experiment."""
 
     id: str
     statement: str
@@ -70,7 +70,7 @@ class Verdict:
     n: int
     findings: list[Finding] = field(default_factory=list)
     remedy: str = ""
-    """What would decide it, where it is open."""
+    """What would decide it, if it is undecided."""
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
@@ -108,7 +108,7 @@ def finding(case: Case) -> Finding:
     units, pending = case.ready()
     found = measure(case, units)
     needed = math.nan if pending else found.needed
-    word = UNDECIDED if pending else found.word
+    word = UNDECIDED if pending else found.verdict
     reason = pending or found.reason or (AT_EDGE if word == UNDECIDED else "")
     is_open = word == UNDECIDED and not pending
     shows = found.shows or case.prediction.shows
@@ -118,7 +118,7 @@ def finding(case: Case) -> Finding:
     has_unit = shows in ("difference", "growth with each doubling", "value")
     return Finding(
         prediction=case.prediction,
-        word=word,
+        verdict=word,
         reason=reason,
         shows=shows,
         effect=shown(found.effect),
@@ -127,7 +127,7 @@ def finding(case: Case) -> Finding:
         bounds=(least, most),
         n=found.n,
         rates=found.rates,
-        unit=str(case.metric.get("unit", "")) if has_unit else "",
+        unit=str(case.metric["unit"]) if has_unit else "",
         of_items=found.of_items,
         role=case.prediction.role,
         needed=needed,
@@ -138,7 +138,7 @@ def finding(case: Case) -> Finding:
 
 
 def judge(found: Sequence[Finding]) -> tuple[str, str]:
-    """The verdict of several findings, and why it is none."""
+    """The verdict of several findings, and the reason if they give none."""
     predicted = [each for each in found if each.role == "predicts"]
     if not any(each.n for each in predicted):
         pending = next((each.reason for each in predicted if each.reason), "")
@@ -147,19 +147,19 @@ def judge(found: Sequence[Finding]) -> tuple[str, str]:
         if not each.is_ready:
             return UNDECIDED, each.reason
     for each in found:
-        if each.role == "requires" and each.word != SUPPORTED:
-            return UNDECIDED, f"what it requires is {each.word}: {_subject(each.prediction)}"
-    words = {each.word for each in predicted}
+        if each.role == "requires" and each.verdict != SUPPORTED:
+            return UNDECIDED, f"what it requires is {each.verdict}: {_subject(each.prediction)}"
+    words = {each.verdict for each in predicted}
     if len(words) == 1 and UNDECIDED not in words:
         return words.pop(), ""
     if {SUPPORTED, REFUTED} <= words:
         return MIXED, ""
-    reasons = [each.reason for each in predicted if each.word == UNDECIDED]
+    reasons = [each.reason for each in predicted if each.verdict == UNDECIDED]
     return UNDECIDED, "; ".join(dict.fromkeys(reasons))
 
 
 def _remedy_of(case: Case, needed: float) -> str:
-    """What would decide one prediction whose interval holds an edge."""
+    """What would decide a prediction whose interval crosses an edge of the predicted range."""
     if case.is_timed:
         return "more processes (timing.processes), or a quieter machine"
     if math.isnan(needed):
@@ -172,24 +172,24 @@ def _remedy_of(case: Case, needed: float) -> str:
 
 
 def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
-    """What would decide a claim: where its predictions only lack seeds, the most seeds."""
+    """What would decide a claim: the most seeds that one of its predictions needs."""
     if not all(each.is_ready for each in found):
         timed = any(case.is_timed and not each.is_ready
                     for case, each in zip(every, found, strict=True))  # fmt: skip
         return "a larger profile, which times more" if timed else "the experiment, run to its end"
-    open_ = [each for each in found if each.word == UNDECIDED and each.remedy]
+    open_ = [each for each in found if each.verdict == UNDECIDED and each.remedy]
     other = [each.remedy for each in open_ if math.isnan(each.needed)]
     most = max(open_, key=lambda each: each.needed, default=None)
     return other[0] if other else most.remedy if most else ""
 
 
 def _scope(loaded: Loaded, name: str) -> Row:
-    """Where it was tried: the verdict holds there, and nowhere else."""
+    """The experiment, task and size for which the verdict holds."""
     entry, cells = loaded.experiments[name], loaded.cells
-    is_baseline = (cells["ablation"] == name) & (cells["label"] == entry["control"])
+    is_baseline = (cells["experiment"] == name) & (cells["variant"] == entry["baseline"])
     sizes = pd.to_numeric(cells[is_baseline]["parameters"]).dropna()
     return {
-        "question": name,
+        "experiment": name,
         "task": entry["task"],
         "profile": entry["profile"],
         "parameters": int(sizes.max()) if len(sizes) else None,
@@ -197,9 +197,9 @@ def _scope(loaded: Loaded, name: str) -> Row:
 
 
 def undertrained(loaded: Loaded, name: str) -> str:
-    """Why an experiment's baseline is no standard to compare with; empty if it is."""
+    """Why an experiment's baseline is too poor to compare with; empty if it is good enough."""
     entry = loaded.experiments[name]
-    metric, baseline = entry["metric"], entry["control"]
+    metric, baseline = entry["metric"], entry["baseline"]
     sign = 1 if metric["better"] == "higher" else -1
     trivial = {"trivial": "an answer without looking", "copied": "copying its source"}
     ended: list[str] = []
@@ -221,7 +221,7 @@ def _mean(by_seed: dict[int, float]) -> float:
 
 
 def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[Row]:
-    """Every claim of the plan, or those that are asked for, a row for each scope; strict JSON."""
+    """Every claim of the plan, or only these, a row for each experiment; strict JSON."""
     found = verdicts(evidence.loaded)
     known = list(dict.fromkeys(each.id for each in found))
     for name in asked:
@@ -230,14 +230,14 @@ def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[Row]:
 
 
 def _document(each: Verdict, evidence: Evidence) -> Row:
-    done, planned = evidence.loaded.done(each.scope["question"])
+    done, planned = evidence.loaded.done(each.scope["experiment"])
     findings = [{**asdict(f), "prediction": f.prediction.to_dict()} for f in each.findings]
     shallow = {**vars(each), "findings": findings}
     return dict(strict_json({**shallow, "done": done, "trials": planned}))
 
 
 def strict_json(value: Any) -> Any:
-    """What strict JSON can say: a number that is not finite is null."""
+    """The same value with null for every number that is not finite."""
     if isinstance(value, dict):
         return {name: strict_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -252,8 +252,7 @@ def verdict_counts(found: Sequence[Row]) -> str:
 
 
 def expected_errors(found: Sequence[Row], contrasts: pd.DataFrame) -> str:
-    """How many verdicts and marks chance alone would produce: of predictions that an interval
-    judges, and of differences in tables that an interval marks."""
+    """How many wrong verdicts and marks chance alone would produce."""
     findings = [each for claim in found for each in claim["findings"]]
     judged = sum(each["is_interval"] and each["is_ready"] and each["n"] > 0 for each in findings)
     marked = int(contrasts["mark"].isin((*DIFFERS, stats.TIE, stats.NOT_RESOLVED)).sum())
@@ -269,7 +268,7 @@ def expected_errors(found: Sequence[Row], contrasts: pd.DataFrame) -> str:
 
 
 def lines(claim: Row) -> list[str]:
-    """A claim for the terminal: the verdict first, then a line for each of its predictions."""
+    """A claim for the terminal: its verdict, then a line for each prediction."""
     reason = f" ({claim['reason']})" if claim["reason"] else ""
     scope = claim["scope"]
     size = "" if scope["parameters"] is None else f", {scope['parameters']:,} parameters"
@@ -277,8 +276,8 @@ def lines(claim: Row) -> list[str]:
     return [
         f"{claim['id']}: {claim['verdict']}{reason}",
         f"  {claim['statement']} ({claim['source']})",
-        f"  {scope['question']} on {scope['task']}{size}, n = {claim['n']}{partial}",
-        *(f"  {each['word']}: {plain(finding_text(each, {}))}" for each in claim["findings"]),
+        f"  {scope['experiment']} on {scope['task']}{size}, n = {claim['n']}{partial}",
+        *(f"  {each['verdict']}: {plain(finding_text(each, {}))}" for each in claim["findings"]),
         *([f"  would decide it: {claim['remedy']}"] if claim["remedy"] else []),
     ]
 
@@ -287,16 +286,16 @@ def _subject(p: Prediction) -> str:
     """`“none” worse than “sinusoidal”`."""
     than = getattr(p, "than", None)
     other = f" than {quoted(than)}" if than else ""
-    return f"{' over '.join(map(quoted, p.of))} {p.word}{other}"
+    return f"{' over '.join(map(quoted, p.variants))} {p.kind}{other}"
 
 
 def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """What was found for one prediction: `loss: none − sinusoidal +0.41 nats/token (0.38 to
-    0.44); predicted: at least 0.1`; names marked."""
+    """`loss: none − sinusoidal +0.41 nats/token (0.38 to 0.44); predicted at least 0.1`, with names
+    marked."""
     p = finding["prediction"]
     known = metrics.get(p["metric"], {})
-    label = known.get("label") or p["metric"].replace("_", " ")
-    places = {**(p.get("across") or {}), **(p.get("at") or {})}
+    label = known.get("title") or p["metric"].replace("_", " ")
+    places = {**(p.get("factors") or {}), **(p.get("coordinates") or {})}
     where = ", ".join(f"{name.replace('_', ' ')} {place}" for name, place in places.items())
     required = "requires " if finding["role"] == "requires" else ""
     parts = [f"{required}{label}{f' at {where}' if where else ''}: {_sides(finding)}"]
@@ -313,7 +312,7 @@ def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 def _sides(finding: Mapping[str, Any]) -> str:
     """`none − sinusoidal`, `lstm over transformer`, `growth with each doubling of …`."""
     p = finding["prediction"]
-    names = [*p["of"], *([p["than"]] if p.get("than") else [])]
+    names = [*p["variants"], *([p["than"]] if p.get("than") else [])]
     joint = " over " if finding["shows"] == "ratio" else " − " if p.get("than") else ", "
     subject = joint.join(map(named, names))
     plain_kinds = ("difference", "ratio", "value", "difference of success rates")

@@ -1,6 +1,6 @@
-"""Two results folders side by side: what changed beyond noise, and what cannot be compared.
+"""Compare two results folders: what changed beyond noise, and what cannot be compared.
 
-A change is B − A, of times B / A.
+A change is B − A; for times it is B / A.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from analysis.wording import after_number, bounds, first_few, number, printable,
 from analysis.wording import variant_name as named
 
 IDENTICAL, INCOMPARABLE, ONE_SIDED = "identical", "not comparable", "one side only"
-DIFFERS = "differs"  # what is counted, so that no spread can test it
+DIFFERS = "differs"  # counts have no spread, so any difference is one
 CHANGED = (stats.BETTER, stats.WORSE, DIFFERS, stats.FASTER, stats.SLOWER)
-SERIOUS = ("data", "metric", "machine")  # kinds of which numbers cannot be compared
+SERIOUS = ("data", "metric", "machine")  # numbers that differ in one of these cannot be compared
 MOST = 20  # lines of one kind in the terminal; --json has all of them
-PLACE = ["ablation", "label", "across", "metric", "at"]
+PLACE = ["experiment", "variant", "factors", "metric", "where"]
 NOTHING = (math.nan, math.nan)
 
 
 def compare(a: Evidence, b: Evidence) -> Row:
-    """All that two folders have in common, and what one of them lacks, as strict JSON."""
+    """What two folders share, and what only one of them has, as strict JSON."""
     both = [name for name in a.loaded.experiments if name in b.loaded.experiments]
     if not both:
         raise ValueError("the two folders have no experiment in common")
@@ -42,13 +42,13 @@ def compare(a: Evidence, b: Evidence) -> Row:
         {
             variant_of(row): row
             for row in side.variants.to_dict("records")
-            if row["ablation"] in both
+            if row["experiment"] in both
         }
         for side in (a, b)
     )
     document: Row = {"a": _side(a), "b": _side(b), "experiments": both}
     document["scores"] = [_score(a, b, own, others[k]) for k, own in ones.items() if k in others]
-    document["times"] = [row for row in _times(a, b) if row["ablation"] in both]
+    document["times"] = [row for row in _times(a, b) if row["experiment"] in both]
     document["claims"] = _claims(a, b)
     for side, loaded, keys in (
         ("only_a", a.loaded, ones.keys() - others.keys()),
@@ -72,8 +72,8 @@ def _side(evidence: Evidence) -> Row:
 
 
 def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
-    """One variant on both sides: paired where three seeds have scores on both, else unpaired."""
-    metric = b.loaded.experiments[one["ablation"]]["metric"]
+    """One variant in both folders: paired if three seeds have scores in both, else unpaired."""
+    metric = b.loaded.experiments[one["experiment"]]["metric"]
     unlike = _unlike(a.loaded, b.loaded, variant_of(one))
     ones, others = one["scores"], other["scores"]
     seeds = [seed for seed in ones if seed in others]
@@ -93,17 +93,17 @@ def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
         word = DIFFERS
     low, high = NOTHING if word else ends
     return {
-        **{key: one[key] for key in ("ablation", "label", "across")},
-        **{"metric": metric["name"], "at": "", "unit": other["unit"] or one["unit"]},
+        **{key: one[key] for key in ("experiment", "variant", "factors")},
+        **{"metric": metric["name"], "where": "", "unit": other["unit"] or one["unit"]},
         **{"a": one["mean"], "b": other["mean"], "change": change, "low": low, "high": high},
         **{"n": n, "paired": paired, "unlike": unlike},
-        "word": word or word_of(n, low, high, other["better"], other["matters"]),
+        "mark": word or word_of(n, low, high, other["better"], other["matters"]),
         **{"failures_a": one["failures"], "failures_b": other["failures"]},
     }
 
 
 def _unpaired(a: Sequence[float], b: Sequence[float]) -> tuple[int, float, tuple[float, float]]:
-    """The smaller side's count, the difference of the means and its interval (Welch 1947)."""
+    """The smaller count, the difference of the means, and its interval (Welch 1947)."""
     n = min(len(a), len(b))
     value = float(np.mean(b) - np.mean(a)) if n else math.nan
     if n < stats.LEAST or np.ptp(a) == np.ptp(b) == 0:
@@ -115,7 +115,7 @@ def _unpaired(a: Sequence[float], b: Sequence[float]) -> tuple[int, float, tuple
 
 
 def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
-    """Kind → detail of what differs besides chance: metric, data, settings, torch, code."""
+    """What differs besides chance: metric, data, settings, torch or code → in which detail."""
     one, other = (loaded.experiments[key[0]]["metric"] for loaded in (a, b))
     found = {}
     if any(one.get(name) != other.get(name) for name in ("name", "split", "unit", "better")):
@@ -135,8 +135,8 @@ def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
 
 
 def _facts(record: Record) -> dict[str, dict[str, str]]:
-    """What decides a record's numbers besides its seed, by kind."""
-    code = [record.env.get("code") or {}, *record.measures.values()]
+    """Everything but the seed that determines a record's numbers, by kind."""
+    code = [record.env.get("code") or {}, *record.sources.values()]
     return {
         "data": {"": str(record.data.get("sha256"))[:12]},
         "settings": _flat({**record.config, "seed": None}),
@@ -146,7 +146,7 @@ def _facts(record: Record) -> dict[str, dict[str, str]]:
 
 
 def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """`train.steps 600 → 300`; of code only the file."""
+    """`train.steps 600 → 300`; for code only the name of the file."""
     changed = sorted(name for name in {**one, **other} if one.get(name) != other.get(name))
     return [
         name if name.endswith(".py") else printable(
@@ -163,8 +163,8 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _times(a: Evidence, b: Evidence) -> list[Row]:
-    """Ratios to the baseline's time that both sides have; those of other machines are not
-    compared. No interval is narrower than the noise of both sessions."""
+    """Ratios to the baseline's time that both folders have, if they come from one machine; no
+    interval is narrower than the noise of both sessions."""
     ours, theirs = (
         side.speeds[(side.speeds["verdict"] != SAME) & (side.speeds["n"] > 0)].drop_duplicates(
             PLACE
@@ -191,18 +191,18 @@ def _times(a: Evidence, b: Evidence) -> list[Row]:
                 **{key: row[key] for key in PLACE},
                 **{"unit": "×", "a": row["ratio_a"], "b": row["ratio_b"], "n": n, "paired": False},
                 **{"change": math.exp(value), "low": math.exp(low), "high": math.exp(high)},
-                **{"word": word, "unlike": unlike},
+                **{"mark": word, "unlike": unlike},
             }
         )
     return found
 
 
 def _claims(a: Evidence, b: Evidence) -> list[Row]:
-    """The verdicts of claims that both register; one that a side has not run has not changed."""
-    others = {(each["scope"]["question"], each["id"]): each["verdict"] for each in claims(b)}
+    """Verdicts of the claims in both folders; a claim that was not run has not changed."""
+    others = {(each["scope"]["experiment"], each["id"]): each["verdict"] for each in claims(b)}
     found = []
     for claim in claims(a):
-        name, ours = claim["scope"]["question"], claim["verdict"]
+        name, ours = claim["scope"]["experiment"], claim["verdict"]
         if theirs := others.get((name, claim["id"])):
             changed = ours != theirs and NOT_RUN not in (ours, theirs)
             pair = {"verdict_a": ours, "verdict_b": theirs, "changed": changed}
@@ -214,7 +214,7 @@ def _claims(a: Evidence, b: Evidence) -> list[Row]:
 
 
 def lines(document: Row) -> list[str]:
-    """The comparison for the terminal: what is unlike, what changed, what is missing."""
+    """The comparison for the terminal."""
     found = []
     for side in "ab":
         held = document[side]
@@ -235,15 +235,15 @@ def lines(document: Row) -> list[str]:
         found.append(f"Other {kind} in {which}{serious} ({names}): {rows[0]['unlike'][kind]}")
     for kind in ("scores", "times"):
         if rows := document[kind]:
-            words = Counter(row["word"] for row in rows).most_common()
+            words = Counter(row["mark"] for row in rows).most_common()
             found.append(f"{len(rows)} {kind}: " + ", ".join(f"{n} {word}" for word, n in words))
-            found += _capped([_line(row) for row in rows if row["word"] in CHANGED])
+            found += _capped([_line(row) for row in rows if row["mark"] in CHANGED])
     found += _capped(
         [
             f"  ended otherwise: {_name(row)}: {row['failures_a'] or 'no failure'} → "
             f"{row['failures_b'] or 'no failure'}"
             for row in document["scores"]
-            if row["failures_a"] != row["failures_b"] and row["word"] not in (ONE_SIDED, NOT_RUN)
+            if row["failures_a"] != row["failures_b"] and row["mark"] not in (ONE_SIDED, NOT_RUN)
         ]
     )
     changed = [claim for claim in document["claims"] if claim["changed"]]
@@ -262,9 +262,9 @@ def lines(document: Row) -> list[str]:
 
 def _line(row: Row) -> str:
     low, high = (math.nan if row[end] is None else row[end] for end in ("low", "high"))
-    half, where = (high - low) / 2, f" at {row['at']}" if row["at"] else ""
+    half, where = (high - low) / 2, f" at {row['where']}" if row["where"] else ""
     text = (
-        f"  {row['word']}: {_name(row)}: {row['metric']}{where} {number(row['a'], half)} → "
+        f"  {row['mark']}: {_name(row)}: {row['metric']}{where} {number(row['a'], half)} → "
         f"{number(row['b'], half)}{after_number(row['unit'])}"
     )
     if math.isnan(low):
@@ -276,7 +276,7 @@ def _line(row: Row) -> str:
 
 
 def _name(row: Row) -> str:
-    return f"{short(row['ablation'])}: {short(named(row['label'], row['across']))}"
+    return f"{short(row['experiment'])}: {short(named(row['variant'], row['factors']))}"
 
 
 def _capped(found: list[str]) -> list[str]:

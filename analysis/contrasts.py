@@ -1,7 +1,7 @@
-"""Each variant's scores, its difference from the baseline seed by seed, and the mark of each.
+"""The scores of each variant, and its difference from the baseline with a mark.
 
-A difference is taken over the seeds where both sides were trained to the end with status ok. What
-failed is counted and never averaged away.
+A difference is paired by seed, over the seeds that ended well on both sides. Failed seeds are
+counted and never averaged.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from analysis.timing import speeds
 from analysis.wording import variant_name
 
 HIGHER, LOWER = "higher", "lower"
-"""Of untrained models: a number read off first weights is neither good nor bad."""
+"""Marks for untrained models, whose numbers are neither good nor bad."""
 DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
 OF_VARIANT = [
     *("parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n"),
     *("failures", "tuned_to"),
 ]
-"""What a contrast also says of its baseline, as `control_mean` and so on."""
+"""Columns that a contrast repeats for its baseline, as `control_mean` and so on."""
 VARIANTS = [
-    *("ablation", "label", "across", "name", "control", "task"),
-    *("metric", "split", "metric_label", "unit", "better", "matters"),
+    *("experiment", "variant", "factors", "name", "baseline", "task"),
+    *("metric", "split", "metric_title", "unit", "better", "matters"),
     *OF_VARIANT,
     *("planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial"),
 ]
 CONTRASTS = [
     *VARIANTS[:12],
-    *("trained", *OF_VARIANT, *(f"control_{name}" for name in OF_VARIANT)),
+    *("trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT)),
     *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note"),
 ]
 Difference = stats.Estimate | stats.SeedAndItemEstimate
@@ -47,7 +47,7 @@ Difference = stats.Estimate | stats.SeedAndItemEstimate
 
 @dataclass(frozen=True)
 class Evidence:
-    """A results folder with its scores, their contrasts, and the ratios of its times."""
+    """A results folder with its variants, their contrasts and its ratios of times."""
 
     loaded: Loaded
     variants: pd.DataFrame
@@ -67,7 +67,7 @@ def gather(root: str | Path) -> Evidence:
 
 
 def variants(loaded: Loaded) -> pd.DataFrame:
-    """A row for each variant at each level of the factors, the baseline's among them."""
+    """A row for each variant, the baseline included, at each level of the factors."""
     return pd.DataFrame(
         [row for name in loaded.experiments for row in _variants(loaded, name)], columns=VARIANTS
     )
@@ -77,21 +77,25 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
     entry = loaded.experiments[experiment]
     metric = entry["metric"]
     matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
-    tuned = {(c["label"], crossing(c["across"])): c["tuned"] for c in loaded.reported(experiment)}
+    tuned = {(c["variant"], crossing(c["factors"])): c["tuned"] for c in entry["trials"]}
     shared = {
-        **{"ablation": experiment, "control": str(entry["control"]), "task": str(entry["task"])},
-        **{"metric": metric["name"], "metric_label": str(metric["label"])},
+        **{
+            "experiment": experiment,
+            "baseline": str(entry["baseline"]),
+            "task": str(entry["task"]),
+        },
+        **{"metric": metric["name"], "metric_title": str(metric["title"])},
         **{"split": metric["split"], "better": metric["better"]},
         "matters": math.nan if matters is None else float(matters),
     }
     final = final_scores(loaded, experiment, metric["name"], metric["split"])
     final = final[final["status"] == FINE]
-    by_variant = dict(list(final.groupby(["label", "across"], sort=False)))
-    cells = loaded.cells[loaded.cells["ablation"] == experiment]
+    by_variant = dict(list(final.groupby(["variant", "factors"], sort=False)))
+    cells = loaded.cells[loaded.cells["experiment"] == experiment]
     found = []
-    for (label, across), rows in cells.groupby(["label", "across"], sort=False):
+    for (label, across), rows in cells.groupby(["variant", "factors"], sort=False):
         own = by_variant.get((label, across), final[:0])
-        units = list(dict.fromkeys(own["unit"]))  # scores in another unit are none
+        units = list(dict.fromkeys(own["unit"]))  # scores in another unit do not count
         own = own[own["unit"].isin(units[:1])]
         held = dict(zip(own["seed"], own["value"].astype(float), strict=True))
         records = [loaded.records[trial] for trial in rows["trial"] if trial in loaded.records]
@@ -101,7 +105,7 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
         found.append(
             {
                 **shared,
-                **{"label": str(label), "across": str(across)},
+                **{"variant": str(label), "factors": str(across)},
                 "name": variant_name(str(label), str(across)),
                 "unit": str(units[0]) if units else "",
                 "parameters": float(pd.to_numeric(rows["parameters"]).max()),
@@ -127,28 +131,28 @@ def failures(outcomes: Iterable[str]) -> str:
 
 
 def mostly_stuck(outcomes: Iterable[str]) -> bool:
-    """Whether most seeds learnt nothing: the budget is too small to compare with them."""
+    """Whether most seeds learnt nothing, so that nothing can be compared with them."""
     ended = [outcome for outcome in outcomes if outcome != WAITING]
     return 2 * ended.count("stuck") > len(ended)
 
 
 def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd.DataFrame:
-    """The final value of a metric in each trial, whatever became of it; a value at other
-    coordinates (a longer input, one bucket) is another measurement."""
+    """The final value of a metric in each trial, whatever its outcome; values at coordinates (a
+    longer input, one bucket) do not count."""
     final = loaded.final
-    is_own = (final["ablation"] == experiment) & (final["metric"] == metric)
-    own = final[is_own & final["split"].isin(("", split)) & (final["place"] == "")]
-    return own.drop_duplicates(["label", "across", "seed"], keep="last")
+    is_own = (final["experiment"] == experiment) & (final["metric"] == metric)
+    own = final[is_own & final["split"].isin(("", split)) & (final["where"] == "")]
+    return own.drop_duplicates(["variant", "factors", "seed"], keep="last")
 
 
 def contrasts(loaded: Loaded, of_each: pd.DataFrame) -> pd.DataFrame:
-    """A row for each variant at each level of the factors, against the baseline at the same."""
+    """A row for each variant and level of the factors, compared with the baseline at that level."""
     rows = of_each.to_dict("records")
-    baselines = {(r["ablation"], r["across"]): r for r in rows if r["label"] == r["control"]}
+    baselines = {(r["experiment"], r["factors"]): r for r in rows if r["variant"] == r["baseline"]}
     compared = [
-        _contrast(loaded, row, baselines.get((row["ablation"], row["across"])))
+        _contrast(loaded, row, baselines.get((row["experiment"], row["factors"])))
         for row in rows
-        if row["label"] != row["control"]
+        if row["variant"] != row["baseline"]
     ]
     return pd.DataFrame(compared, columns=CONTRASTS)
 
@@ -156,14 +160,14 @@ def contrasts(loaded: Loaded, of_each: pd.DataFrame) -> pd.DataFrame:
 def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
     held = baseline["scores"] if baseline and baseline["unit"] == variant["unit"] else {}
     seeds = [seed for seed in variant["scores"] if seed in held]
-    pair = variant_of(variant), (variant["ablation"], variant["control"], variant["across"])
+    pair = variant_of(variant), (variant["experiment"], variant["baseline"], variant["factors"])
     found = difference(loaded, pair, variant["metric"], variant["split"], {}, seeds)
     low, high = found.ends()
-    beside = baseline or {**dict.fromkeys(OF_VARIANT, math.nan), "failures": "", "tuned_to": {}}
+    other = baseline or {**dict.fromkeys(OF_VARIANT, math.nan), "failures": "", "tuned_to": {}}
     return {
         **variant,
         "unit": variant["unit"] or (baseline["unit"] if baseline else ""),
-        **{f"control_{name}": beside[name] for name in OF_VARIANT},
+        **{f"baseline_{name}": other[name] for name in OF_VARIANT},
         **{"n": len(seeds), "seeds": seeds},
         "differences": [variant["scores"][seed] - held[seed] for seed in seeds],
         **{"difference": found.value, "low": low, "high": high, "sd": found.sd},
@@ -173,8 +177,8 @@ def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
 
 
 def variant_of(row: Mapping[str, Any]) -> Variant:
-    """Which variant a row is about."""
-    return row["ablation"], row["label"], row["across"]
+    """The key of the variant that a row describes."""
+    return row["experiment"], row["variant"], row["factors"]
 
 
 def difference(
@@ -185,9 +189,9 @@ def difference(
     at: Mapping[str, Any],
     seeds: Sequence[int],
 ) -> Difference:
-    """The mean of variant − baseline over these seeds, which both have.
+    """The mean of variant − baseline over seeds that both have.
 
-    Where scores are stored item by item, its error counts the test items as well as the seeds.
+    If the score of every test item is stored, the error counts test items as well as seeds.
     """
     sides = [scores(loaded, variant, metric, split, at) for variant in pair]
     values = [[side[seed] for seed in seeds] for side in sides]
@@ -195,7 +199,7 @@ def difference(
     if not found.error > 0 or at or split != "test":
         return found
     items = [
-        _items(loaded.records[loaded.trials[variant][seed]].items.get(metric), mean)
+        _items(loaded.records[loaded.trials[variant][seed]].per_example.get(metric), mean)
         for variant, side in zip(pair, values, strict=True)
         for seed, mean in zip(seeds, side, strict=True)
     ]
@@ -207,7 +211,7 @@ def difference(
 
 
 def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float64] | None:
-    """What each test item adds to the score, of which it is the mean."""
+    """The contribution of each test item, scaled so that their mean is the score."""
     if not counts or None in counts:
         return None
     errors = np.array(counts, dtype=np.float64)
@@ -216,8 +220,8 @@ def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float6
 
 
 def word_of(n: int, low: float, high: float, better: str, matters: float) -> str:
-    """The mark of a difference: better or worse where its 95 % interval excludes 0, a tie where it
-    lies within what matters, else not resolved."""
+    """The mark of a difference: better or worse if its 95 % interval excludes 0, a tie if it lies
+    within what matters, else not resolved."""
     if n < stats.LEAST:
         return stats.FEW
     if low > 0 or high < 0:
@@ -226,7 +230,7 @@ def word_of(n: int, low: float, high: float, better: str, matters: float) -> str
 
 
 def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
-    """The mark of a variant: what its interval says, unless seeds failed or are to be run yet."""
+    """The mark of a variant: that of its interval, unless seeds failed or are still missing."""
     sides = [side["outcomes"].values() for side in (variant, baseline) if side]
     if baseline is None or any(set(outcomes) <= {WAITING} for outcomes in sides):
         return stats.NOT_RUN
@@ -237,14 +241,14 @@ def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
         return stats.NOT_RUN
     low, high = found.ends()
     word = word_of(found.n, low, high, variant["better"], variant["matters"])
-    # Seeds that broke down are missing because they were bad: what is left flatters that side.
+    # Failed seeds are missing because they were bad, so the rest makes that side look better.
     is_lost, is_baseline_lost = (bool({*outcomes} & {*TRAINED[1:]}) for outcomes in sides)
     if (is_lost and word in (stats.BETTER, stats.TIE)) or (
         is_baseline_lost and word in (stats.WORSE, stats.TIE)
     ):
         return stats.FAILED
     if word != stats.FEW and any(WAITING in outcomes for outcomes in sides):
-        return stats.UNFINISHED  # judged once, when every planned seed is there
+        return stats.UNFINISHED  # judged once, when every planned seed has ended
     if word in DIFFERS and not variant["trained"]:
         return HIGHER if low > 0 else LOWER
     return word
@@ -252,7 +256,7 @@ def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
 
 def _note(variant: Row, baseline: Row | None, found: Difference, low: float) -> str:
     notes = []
-    if found.n > 1 and math.isnan(low):
+    if found.n >= stats.LEAST and math.isnan(low):
         same = "no difference" if found.value == 0 else "the same difference"
         notes.append(f"{same} in every seed, so its spread cannot be estimated")
     finished = [*variant["outcomes"].values()].count(FINE)

@@ -1,7 +1,7 @@
-"""From a results folder to two tidy frames: the planned trials with their outcomes, and a row for
-each measurement.
+"""Read a results folder into two tidy frames: a row for each planned trial, and one for each
+measurement.
 
-A record that cannot be used is named with its reason, and the others are used.
+A record that cannot be used is reported with the reason, and the others are used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablations.store.record import TRAINING, Reading, Record, is_stale
+from ablations.store.record import TRAINING, Measurement, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
@@ -27,25 +27,27 @@ WAITING, UNREADABLE, FINE = "waiting", "unreadable", "ok"
 
 Row = dict[str, Any]
 Variant = tuple[str, str, str]
-"""An experiment, a label and the levels of its factors in one line."""
-VARIANT = ["ablation", "label", "across"]
+"""Its experiment, its name, and the levels of the factors in one line."""
+VARIANT = ["experiment", "variant", "factors"]
 CELL = [*VARIANT, "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
 OUTCOME += ["numerics"]
 PLAIN = [
-    *("measure", "metric", "split", "unit", "value", "reason", "session", "against"),
-    *("samples", "reference", "twin", "axes", "values", "at"),
+    *("source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial"),
+    *("samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates"),
 ]
-"""Fields of a measurement that are columns as they are."""
-READING = [*CELL, "status", "settings", *PLAIN, "step", "place"]
+"""Fields of a measurement that become columns unchanged."""
+FIELDS = {"baseline_trial": "baseline"}
+"""Column → field, where they differ: a row's `baseline` is a variant."""
+READING = [*CELL, "status", "settings", *PLAIN, "step", "where"]
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What a results folder held when it was read.
 
-    `cells` has a row for each planned trial with its outcome, `readings` one for each measurement;
-    each coordinate is a column of its own, `place` all of them but the step in one line.
+    `cells` has a row for each planned trial with its outcome, `measurements` one for each
+    measurement. Each coordinate has a column; `where` holds all but the step in one line.
     """
 
     root: Path
@@ -53,77 +55,72 @@ class Loaded:
     records: dict[str, Record]
     unreadable: dict[str, str]
     cells: pd.DataFrame
-    readings: pd.DataFrame
+    measurements: pd.DataFrame
     stale: frozenset[str] = frozenset()
-    """Trials whose record was made by other code than is here."""
+    """Trials whose record was made by other code than the present."""
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """The experiments of the plan, by title."""
-        return dict(self.plan["ablations"])
-
-    def reported(self, experiment: str) -> list[dict[str, Any]]:
-        """The planned trials of an experiment."""
-        return list(self.experiments[experiment]["cells"])
+        """Name → what the plan says of an experiment."""
+        return dict(self.plan["experiments"])
 
     def lacks_tuning(self, experiment: str) -> bool:
-        """Whether its variants are to be tuned, and one that a claim compares is not."""
+        """Whether its variants should be tuned and one that a claim compares is not."""
         entry = self.experiments[experiment]
         return bool(entry["grid"]) and not entry["tuning"]
 
     def title(self, experiment: str, metric: str) -> str:
-        """What a metric is called in a sentence or on an axis."""
+        """The name of a metric in a sentence or on an axis."""
         known = self.experiments[experiment]["metrics"].get(metric, {})
-        return known.get("label") or metric.replace("_", " ")
+        return known.get("title") or metric.replace("_", " ")
 
     def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
         cells = self.cells
-        cells = cells if experiment is None else cells[cells["ablation"] == experiment]
+        cells = cells if experiment is None else cells[cells["experiment"] == experiment]
         trials = set(cells["trial"])
         return len(trials & set(self.records)), len(trials)
 
     def passes(self, experiments: Collection[str] | None = None) -> tuple[int, int]:
-        """How many passes are complete, and how many are planned: a pass is one seed of all."""
+        """Complete passes and planned passes; a pass is one seed of everything."""
         cells = self.cells
         if experiments is not None:
-            cells = cells[cells["ablation"].isin(experiments)]
-        rank = cells.groupby("ablation")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
+            cells = cells[cells["experiment"].isin(experiments)]
+        rank = cells.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
         is_open = cells["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
         return int((~is_open.cummax().astype(bool)).sum()), len(is_open)
 
     def held(self, experiment: str) -> list[Record]:
         """The records of an experiment, each once."""
-        trials = self.cells[self.cells["ablation"] == experiment]["trial"].unique()
+        trials = self.cells[self.cells["experiment"] == experiment]["trial"].unique()
         return [self.records[trial] for trial in trials if trial in self.records]
 
     @cached_property
     def trials(self) -> dict[Variant, dict[int, str]]:
-        """Seed → trial, of everything that is planned."""
+        """Variant → seed → its planned trial."""
         return _by_seed(self.cells, "trial")
 
     @cached_property
     def outcomes(self) -> dict[Variant, dict[int, str]]:
-        """Seed → how its trial ended, of those that have."""
+        """Variant → seed → how its trial ended."""
         return _by_seed(self.cells[~self.cells["outcome"].isin((WAITING, UNREADABLE))], "outcome")
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], Any]:
-        """Experiment and metric → the positions of its measurements: a filter that is fast."""
-        return dict(self.readings.groupby(["ablation", "metric"]).indices)
+        """Experiment and metric → row numbers of the measurements, as a fast filter."""
+        return dict(self.measurements.groupby(["experiment", "metric"]).indices)
 
     def of_metric(self, experiment: str, metric: str) -> pd.DataFrame:
         """The measurements of one metric in an experiment."""
-        return self.readings.iloc[self.rows.get((experiment, metric), [])]
+        return self.measurements.iloc[self.rows.get((experiment, metric), [])]
 
     @cached_property
     def final(self) -> pd.DataFrame:
-        """The value after the last step of each trial, metric and place, where there is one; no
-        times and no arrays."""
-        frame = self.readings
+        """The last value of each trial, metric and place; times and arrays are left out."""
+        frame = self.measurements
         single = frame[frame["session"].isna() & frame["values"].isna()]
         last = single.sort_values("step", kind="stable", na_position="last")
-        last = last.drop_duplicates([*CELL, "metric", "split", "place"], keep="last").sort_index()
+        last = last.drop_duplicates([*CELL, "metric", "split", "where"], keep="last").sort_index()
         return last[last["value"].notna()]
 
     @cached_property
@@ -131,7 +128,7 @@ class Loaded:
         """Variant, metric, split and place → seed → final value, of trials that ended well."""
         fine = self.final[self.final["status"] == FINE]
         found: dict[tuple[str, ...], dict[int, float]] = {}
-        columns = [*VARIANT, "metric", "split", "place", "seed", "value"]
+        columns = [*VARIANT, "metric", "split", "where", "seed", "value"]
         for *key, seed, value in fine[columns].itertuples(index=False, name=None):
             found.setdefault(tuple(key), {})[seed] = value
         return found
@@ -139,15 +136,19 @@ class Loaded:
     @cached_property
     def timings(self) -> dict[tuple[str, ...], list[list[Row]]]:
         """Variant and metric → for each trial, place and session a measurement of each process."""
-        frame = self.readings
+        frame = self.measurements
         timed = frame[frame["session"].notna() & frame["value"].isna()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in timed.to_dict("records"):
-            baseline = row["ablation"], self.experiments[row["ablation"]]["control"], row["across"]
+            baseline = (
+                row["experiment"],
+                self.experiments[row["experiment"]]["baseline"],
+                row["factors"],
+            )
             known = self.trials.get(baseline, {}).get(row["seed"])
-            if isinstance(row["against"], str) and row["against"] != known:
+            if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != known:
                 continue  # timed together with the baseline of another experiment
-            key = *(row[name] for name in CELL), row["metric"], row["place"]
+            key = *(row[name] for name in CELL), row["metric"], row["where"]
             groups.setdefault((*key, session_of(row["session"])), []).append(row)
         found: dict[tuple[str, ...], list[list[Row]]] = {}
         for key, group in groups.items():
@@ -166,7 +167,7 @@ def _by_seed(cells: pd.DataFrame, column: str) -> dict[Variant, dict[int, str]]:
 def scores(
     loaded: Loaded, variant: Variant, metric: str, split: str, at: Mapping[str, Any]
 ) -> dict[int, float]:
-    """Seed → final value of a metric at exactly these coordinates; it may belong to no split."""
+    """Seed → final value of a metric at exactly these coordinates, in this split or in none."""
     where = place(at)
     keys = [(*variant, metric, part, where) for part in ("", split)]
     return {seed: value for key in keys for seed, value in loaded.scores.get(key, {}).items()}
@@ -178,14 +179,14 @@ def by_step(
     """The measurements of a metric along training (`seed`, `step`, `value`), of trials that ended
     well."""
     frame = loaded.of_metric(variant[0], metric)
-    is_own = (frame["label"] == variant[1]) & (frame["across"] == variant[2])
-    is_there = frame["split"].isin(("", split)) & (frame["place"] == place(at))
+    is_own = (frame["variant"] == variant[1]) & (frame["factors"] == variant[2])
+    is_there = frame["split"].isin(("", split)) & (frame["where"] == place(at))
     own = frame[is_own & is_there & (frame["status"] == FINE) & frame["session"].isna()]
     return own[["seed", "step", "value"]]
 
 
 def load(root: str | Path) -> Loaded:
-    """Everything a results folder knows; a RecordError where there is no usable plan."""
+    """Read a results folder; RecordError if it has no usable plan."""
     results = Results(root)
     if not results.root.is_dir():
         raise RecordError(
@@ -221,7 +222,7 @@ def picture(
         return list(by_files(frozenset(stamp.items())))
 
     outcomes: list[Row] = []
-    taken: list[tuple[Row, list[Reading]]] = []
+    taken: list[tuple[Row, list[Measurement]]] = []
     stale: set[str] = set()
     for cell, measures in _planned(plan):
         record, fault = records.get(cell["trial"]), faults.get(cell["trial"])
@@ -232,33 +233,36 @@ def picture(
         known = None if fault else record
         outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
-            asked = (TRAINING, *measures)  # not what another experiment asks for
-            own = [each for each in known.readings if each.measure in asked]
+            asked = (TRAINING, *measures)  # and nothing that only another experiment needs
+            own = [each for each in known.measurements if each.source in asked]
             taken.append(({**cell, "status": known.status}, own))
-    readings = _tidy(taken)
+    measurements = _tidy(taken)
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=faults,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
-        readings=readings[~_of_other_code(readings, records, check)].reset_index(drop=True),
+        measurements=measurements[~_of_other_code(measurements, records, check)].reset_index(
+            drop=True
+        ),
         stale=frozenset(stale),
     )
 
 
 def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
-    """Each trial that is reported, as the frames have it, and the measures that it needs."""
-    for name, entry in plan["ablations"].items():
-        for cell in entry["cells"]:
-            own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
-            yield {**own, "ablation": name, "across": crossing(cell["across"])}, cell["measures"]
+    """Each planned trial as a row, and the evaluations that it needs."""
+    for name, entry in plan["experiments"].items():
+        for cell in entry["trials"]:
+            own = {key: cell[key] for key in ("variant", "seed", "settings")}
+            own |= {"trial": cell["id"], "experiment": name}
+            yield {**own, "factors": crossing(cell["factors"])}, cell["sources"]
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:
-    """Why a record does not fit its place in the plan."""
-    if record.trial != cell["trial"]:
-        return f"its record is of trial {record.trial}"
+    """Why a record is not that of the planned trial; None if it is."""
+    if record.id != cell["trial"]:
+        return f"its record is of trial {record.id}"
     if record.config.get("seed") != cell["seed"]:
         return f"its record is of seed {record.config.get('seed')}, the plan asks for another"
     if record.settings != cell["settings"]:
@@ -274,7 +278,7 @@ def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> R
         "reason": printable(record.reason),
         "parameters": record.parameters,
         "flops_per_token": record.flops_per_token,
-        "owed": len(set(measures) - set(record.measures)) if record.status == FINE else 0,
+        "owed": len(set(measures) - set(record.sources)) if record.status == FINE else 0,
         "numerics": printable(record.env.get("numerics")),
     }
 
@@ -284,22 +288,24 @@ def _of_other_code(
 ) -> pd.Series:
     """Which measurements were taken by other code than the rest of their experiment."""
     wrong: set[tuple[str, str, str]] = set()
-    for (name, measure), trials in frame.groupby(["ablation", "measure"])["trial"].unique().items():
+    for (name, measure), trials in (
+        frame.groupby(["experiment", "source"])["trial"].unique().items()
+    ):
         held = {trial: records[trial] for trial in trials}
         stamps = {
-            trial: {**(record.env.get("code") or {}), **record.measures.get(measure, {})}
+            trial: {**(record.env.get("code") or {}), **record.sources.get(measure, {})}
             for trial, record in held.items()
         }
         wrong |= {(name, measure, trial) for trial in _outnumbered(stamps, check)}
-    keys = pd.MultiIndex.from_frame(frame[["ablation", "measure", "trial"]])
+    keys = pd.MultiIndex.from_frame(frame[["experiment", "source", "trial"]])
     return pd.Series(keys.isin(wrong) if wrong else False, index=frame.index)
 
 
 def _outnumbered(stamps: Mapping[str, Stamp], check: Callable[[Stamp], list[str]]) -> set[str]:
-    """The trials whose stamp contradicts that of others, so that they cannot be compared.
+    """The trials that cannot be compared with the rest because other code made them.
 
-    Two stamps contradict each other where they have one file with two digests. Then those that are
-    of the code here count; where none is, the version that most of them have.
+    Two stamps contradict each other if they have different digests for one file. Then the trials
+    made by the present code count; if there are none, those of the commonest version.
     """
     digests: dict[str, set[str]] = {}
     for made_by in stamps.values():
@@ -315,23 +321,26 @@ def _outnumbered(stamps: Mapping[str, Stamp], check: Callable[[Stamp], list[str]
     return {trial for trial, version in versions.items() if version != most}
 
 
-def _tidy(taken: list[tuple[Row, list[Reading]]]) -> pd.DataFrame:
-    """A row a measurement; filled column by column, for there are hundreds of thousands."""
-    readings = [reading for _, own in taken for reading in own]
+def _tidy(taken: list[tuple[Row, list[Measurement]]]) -> pd.DataFrame:
+    """A row for each measurement, built column by column because there are very many."""
+    measurements = [measurement for _, own in taken for measurement in own]
     columns: dict[str, Any] = {
-        name: [getattr(reading, name) for reading in readings] for name in PLAIN
+        name: [getattr(measurement, FIELDS.get(name, name)) for measurement in measurements]
+        for name in PLAIN
     }
-    shown = cache(printable)  # each text once
+    shown = cache(printable)  # each text is checked once
     for name in ("metric", "unit", "reason"):
         columns[name] = list(map(shown, columns[name]))
     columns["split"] = [split or "" for split in columns["split"]]
-    columns["step"] = np.array([at.get("step", math.nan) for at in columns["at"]], dtype=float)
-    columns["place"] = [place(at) for at in columns["at"]]
+    columns["step"] = np.array(
+        [at.get("step", math.nan) for at in columns["coordinates"]], dtype=float
+    )
+    columns["where"] = [place(at) for at in columns["coordinates"]]
     columns["value"] = np.array(columns["value"], dtype=float)
-    for row, at in enumerate(columns["at"]):
+    for row, at in enumerate(columns["coordinates"]):
         for name, value in at.items():
             if name not in READING:
-                columns.setdefault(name, [math.nan] * len(readings))[row] = value
+                columns.setdefault(name, [math.nan] * len(measurements))[row] = value
     cells = pd.DataFrame([cell for cell, _ in taken], columns=[*CELL, "settings", "status"])
     repeated = np.repeat(np.arange(len(taken)), [len(own) for _, own in taken])
     whose = cells.take(repeated).reset_index(drop=True)
@@ -340,11 +349,11 @@ def _tidy(taken: list[tuple[Row, list[Reading]]]) -> pd.DataFrame:
 
 
 def place(at: Mapping[str, Any]) -> str:
-    """Coordinates but the step in one canonical line: `batch 64, length 16`."""
-    if not at or (len(at) == 1 and "step" in at):  # most of them
+    """Coordinates without the step in one canonical line: `batch 64, length 16`."""
+    if not at or (len(at) == 1 and "step" in at):  # the usual case
         return ""
-    told = {k: v if isinstance(v, str) else f"{v:.12g}" for k, v in at.items() if k != "step"}
-    return ", ".join(f"{name} {told[name]}" for name in sorted(told))
+    texts = {k: v if isinstance(v, str) else f"{v:.12g}" for k, v in at.items() if k != "step"}
+    return ", ".join(f"{name} {texts[name]}" for name in sorted(texts))
 
 
 def crossing(across: Mapping[str, str]) -> str:

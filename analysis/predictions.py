@@ -1,7 +1,7 @@
-"""What was measured for a prediction: one function a kind, each an estimate with its interval.
+"""The estimate and interval behind a prediction: one function for each kind.
 
-Seeds repeat what is trained, processes what is timed; what is counted is a fact. A level needs
-every seed of both sides: those that failed are missing because they were bad.
+Training is repeated over seeds, timing over processes; counts are exact. A level needs every seed
+of both sides, because failed seeds are missing for being bad.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from analysis.timing import log_ratios, log_seconds, timed_at
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 MOVING = 0.5  # of its margin, over the last third of the steps
 FEW_RATES = (5, 6, 8, 10, 15, 20, 30, 40)  # seeds at which a difference of rates is tried
-NO_FLOOR = "not timed beside a copy of itself"
+NO_FLOOR = "not timed against a copy of itself"
 
 Floats = NDArray[np.float64]
 
@@ -51,23 +51,23 @@ class Found:
     low: float = math.nan
     high: float = math.nan
     sd: float = math.nan
-    """Of single seeds."""
+    """Standard deviation of single seeds."""
     shows: str = ""
-    """Where that is not the kind's own."""
+    """What kind of number it is, if not the usual one of its prediction."""
     is_log: bool = False
     is_fact: bool = False
-    """Counted: there is no chance in it, and no interval to show."""
+    """It is counted, so it has no interval."""
     rates: dict[str, tuple[int, int]] | None = None
     of_items: float | None = None
     said: str = ""
-    """The word, where the interval alone does not give it."""
+    """The verdict, if the interval alone does not give it."""
     reason: str = ""
     """Why it cannot be judged."""
     remedy: str = ""
 
     @property
-    def word(self) -> str:
-        """Supported where the interval lies inside what is predicted, refuted outside."""
+    def verdict(self) -> str:
+        """Supported if the interval lies inside the predicted range, refuted if outside."""
         least, most = self.bounds
         if self.reason or math.isnan(self.low):
             return UNDECIDED
@@ -81,8 +81,8 @@ class Found:
 
     @property
     def needed(self) -> float:
-        """Fresh seeds that would decide it, as far as size and spread are known."""
-        if self.word != UNDECIDED or self.reason or self.said:
+        """How many fresh seeds would decide it; NaN if that cannot be estimated."""
+        if self.verdict != UNDECIDED or self.reason or self.said:
             return math.nan
         if self.rates is None:
             return stats.seeds_needed(self.effect, self.sd, self.bounds)
@@ -96,90 +96,86 @@ class Found:
 
 @dataclass(frozen=True)
 class Spot:
-    """One place that a prediction looks at: levels of the factors, coordinates, and how far along
-    its factor."""
+    """One place where a prediction is measured: levels of the factors, coordinates, and the
+    position along its factor."""
 
-    across: str
-    at: dict[str, Any]
+    factors: str
+    coordinates: dict[str, Any]
     x: float = math.nan
 
 
 @dataclass(frozen=True)
 class Case:
-    """One prediction of one experiment, at one level of the factors or along one of them."""
+    """One prediction at one level of the factors, or along one of them."""
 
     loaded: Loaded
     experiment: str
     prediction: Prediction
     crossings: tuple[dict[str, str], ...]
 
-    @property
-    def metric(self) -> Row:
-        """What is known of its metric."""
-        metrics = self.loaded.experiments[self.experiment]["metrics"]
-        return dict(metrics.get(self.prediction.metric, {}))
-
     @cached_property
-    def repeats(self) -> str:
-        """What repeats its metric: `seeds`, `processes` or `nothing`."""
-        return str(self.metric.get("repeats", "seeds"))
+    def metric(self) -> Row:
+        """Facts about its metric; `repeats` is `seeds`, `processes` or `nothing`."""
+        known = self.loaded.experiments[self.experiment]["metrics"].get(self.prediction.metric, {})
+        return {"repeats": "seeds", "better": "lower", "unit": "", **known}
 
     @property
     def is_timed(self) -> bool:
-        return self.repeats == "processes"
+        return bool(self.metric["repeats"] == "processes")
 
     @property
     def is_fact(self) -> bool:
-        return self.repeats == "nothing" or isinstance(self.prediction, Exact)
+        return self.metric["repeats"] == "nothing" or isinstance(self.prediction, Exact)
 
     @property
-    def better(self) -> str:
-        return str(self.metric.get("better", "lower"))
+    def sign(self) -> int:
+        """1 if higher is better, else −1."""
+        return 1 if self.metric["better"] == "higher" else -1
 
     @property
     def variants(self) -> list[Variant]:
-        """Every variant that it looks at, at each of its factors."""
+        """Every variant that it compares, at each level of its factors."""
         lines = [crossing(across) for across in self.crossings]
-        return [(self.experiment, label, x) for label in self.prediction.labels for x in lines]
+        return [(self.experiment, label, x) for label in self.prediction.compared for x in lines]
 
     @property
     def sides(self) -> list[tuple[str, Spot]]:
         """Every variant at every place."""
-        return [(label, spot) for label in self.prediction.labels for spot in self.spots]
+        return [(label, spot) for label in self.prediction.compared for spot in self.spots]
 
     @cached_property
     def spots(self) -> list[Spot]:
-        """Every place that it looks at, in the order of its factor."""
+        """Every place where it is measured, in the order of its factor."""
         p = self.prediction
         along, since = getattr(p, "along", None), getattr(p, "since", None)
         if along is None:
-            return [Spot(crossing(across), p.at) for across in self.crossings]
+            return [Spot(crossing(across), p.coordinates) for across in self.crossings]
         found = []
         for across in self.crossings:
             line = crossing(across)
             if along in across:
-                found.append(Spot(line, p.at, float(across[along])))
+                found.append(Spot(line, p.coordinates, float(across[along])))
             else:
-                found += [Spot(line, {**p.at, along: x}, x) for x in self._read_along(line, along)]
+                shared = set.intersection(*(self._places(x, line, along) for x in p.compared))
+                found += [Spot(line, {**p.coordinates, along: x}, x) for x in shared]
         return sorted((s for s in found if since is None or s.x >= since), key=lambda s: s.x)
 
-    def _read_along(self, across: str, along: str) -> list[float]:
-        """Where along a coordinate every variant was measured."""
-        p = self.prediction
-        found = []
-        for label in p.labels:
-            if self.is_timed:
-                groups = timed_at(self.loaded, (self.experiment, label, across), p.metric, p.at)
-                read = {g[0]["at"][along] for g in groups if along in g[0]["at"] and log_seconds(g)}
-            else:
-                rows = self.loaded.of_metric(self.experiment, p.metric)
-                mine = rows[(rows["label"] == label) & (rows["across"] == across)]
-                read = set(mine[along].dropna()) if along in mine else set()
-            found.append(read)
-        return sorted(set.intersection(*found))
+    def _places(self, label: str, across: str, along: str) -> set[float]:
+        """Where along a coordinate a variant was measured."""
+        p, variant = self.prediction, (self.experiment, label, across)
+        if self.is_timed:
+            groups = timed_at(self.loaded, variant, p.metric, p.coordinates)
+            return {
+                g[0]["coordinates"][along]
+                for g in groups
+                if along in g[0]["coordinates"] and log_seconds(g)
+            }
+        rows = self.loaded.of_metric(self.experiment, p.metric)
+        mine = rows[(rows["variant"] == label) & (rows["factors"] == across)]
+        return set(mine[along].dropna()) if along in mine else set()
 
     def ready(self) -> tuple[list[int], str]:
-        """The seeds or processes that judge it, and why they do not yet."""
+        """The seeds or processes that judge it, and the reason if they do not yet."""
         if self.is_timed:
             return self._processes()
         least = 1 if self.is_fact else stats.LEAST
@@ -188,7 +184,7 @@ class Case:
             for held in (self.loaded.trials, self.loaded.outcomes)
         )
         reason, done = "not planned for every variant that it looks at", []
-        for batch in self.loaded.experiments[self.experiment]["batches"]:
+        for batch in self.loaded.experiments[self.experiment]["seed_batches"]:
             asked = [seed for seed in batch if all(seed in own for own in planned)]
             have = [seed for seed in asked if all(seed in own for own in ended)]
             if not asked or (not reason and (have != asked or len(have) < least)):
@@ -197,9 +193,8 @@ class Case:
             if have != asked:
                 reason = f"pass {len(have)} of {len(asked)}"
             elif len(have) < least:
-                reason = (
-                    f"{len(have)} seed{'s' * (len(have) > 1)}; {least} are needed for a verdict"
-                )
+                plural = "s" * (len(have) > 1)
+                reason = f"{len(have)} seed{plural}; {least} are needed for a verdict"
         return done, reason
 
     def _processes(self) -> tuple[list[int], str]:
@@ -214,22 +209,24 @@ class Case:
         return list(range(n)), few if n < stats.LEAST else ""
 
     def _timed(self, label: str, spot: Spot) -> list[list[Row]]:
-        variant = self.experiment, label, spot.across
-        return timed_at(self.loaded, variant, self.prediction.metric, spot.at)
+        variant = self.experiment, label, spot.factors
+        return timed_at(self.loaded, variant, self.prediction.metric, spot.coordinates)
 
     def values(self, label: str, spot: Spot) -> dict[int, float]:
         """Seed, or process, → the value of a variant at a place."""
-        p, variant = self.prediction, (self.experiment, label, spot.across)
+        p, variant = self.prediction, (self.experiment, label, spot.factors)
         if self.is_timed:
             found = self._timed(label, spot)
-            # Timed at several places, and it does not say which: nothing is known.
+            # If it was timed at several places and the prediction names none, nothing is known.
             logs = log_seconds(found[0]) if len(found) == 1 else []
             return {process: math.exp(log) for process, log in enumerate(logs)}
         if p.metric != STEPS:
-            return scores(self.loaded, variant, p.metric, p.split, spot.at)
-        # The first evaluation with so low a loss; a seed that failed never arrived.
+            return scores(self.loaded, variant, p.metric, p.split, spot.coordinates)
+        # The first evaluation with so low a loss; a failed seed never reaches it.
         curve = by_step(self.loaded, variant, "loss", "valid", {})
-        arrived = curve[curve["value"] <= float(p.at["loss"])].groupby("seed")["step"].min()
+        arrived = (
+            curve[curve["value"] <= float(p.coordinates["loss"])].groupby("seed")["step"].min()
+        )
         never = dict.fromkeys(self.loaded.outcomes.get(variant, {}), math.inf)
         return {**never, **arrived.to_dict()}
 
@@ -239,24 +236,26 @@ class Case:
         return np.array([[each.get(unit, math.nan) for each in held] for unit in units])
 
     def log_ratios(self, label: str, spot: Spot) -> tuple[list[float], float]:
-        """A variant's log ratios to the reference's times, and the noise floor."""
+        """A variant's log ratios to the baseline's times, and the noise floor."""
         found = self._timed(label, spot)
         return log_ratios(found[0])[:2] if len(found) == 1 else ([], math.nan)
 
     def lost(self, seeds: Sequence[int]) -> str:
-        """How many of these seeds failed or have no score, on either side; empty if none."""
+        """`2 of 5 seeds failed` or `… have no score`, on either side; empty if none."""
         if self.is_timed:
             return ""
         ended = [self.loaded.outcomes.get(variant, {}) for variant in self.variants]
-        failed = sum(any(own.get(seed) != FINE for own in ended) for seed in seeds)
-        if failed:
-            return f"{failed} of {len(seeds)} seeds failed"
         held = [self.values(*side) for side in self.sides]
-        gaps = sum(any(seed not in own for own in held) for seed in seeds)
-        return f"{gaps} of {len(seeds)} seeds have no score" if gaps else ""
+        for words, bad in (
+            ("failed", [any(own.get(seed) != FINE for own in ended) for seed in seeds]),
+            ("have no score", [any(seed not in own for own in held) for seed in seeds]),
+        ):
+            if any(bad):
+                return f"{sum(bad)} of {len(seeds)} seeds {words}"
+        return ""
 
     def seconds(self) -> float:
-        """What one more seed of everything that it looks at takes; NaN where it is not known."""
+        """Seconds for one more seed of every variant that it compares; NaN if unknown."""
         total = 0.0
         for variant in self.variants:
             trials = self.loaded.trials.get(variant, {}).values()
@@ -267,24 +266,24 @@ class Case:
 
 
 def cases(loaded: Loaded, experiment: str, prediction: Prediction) -> list[Case]:
-    """The prediction at each level of the factors that it does not name itself."""
-    every = {crossing(c["across"]): c["across"] for c in loaded.experiments[experiment]["cells"]}
+    """One case for each level of the factors that the prediction does not name."""
+    every = {crossing(c["factors"]): c["factors"] for c in loaded.experiments[experiment]["trials"]}
     along = getattr(prediction, "along", None)
     groups: dict[str, list[dict[str, str]]] = {}
     for across in every.values():
-        if all(across.get(name) == level for name, level in prediction.across.items()):
+        if all(across.get(name) == level for name, level in prediction.factors.items()):
             rest = {name: level for name, level in across.items() if name != along}
             groups.setdefault(crossing(rest), []).append(across)
     found = []
     for group in groups.values():
         levels = {name: level for name, level in group[0].items() if name != along}
-        pinned = prediction.model_copy(update={"across": levels})
+        pinned = prediction.model_copy(update={"factors": levels})
         found.append(Case(loaded, experiment, pinned, tuple(group)))
     return found or [Case(loaded, experiment, prediction, ())]
 
 
 def measure(case: Case, units: Sequence[int]) -> Found:
-    """What these seeds or processes say of a prediction."""
+    """Estimate a prediction from these seeds or processes."""
     p = case.prediction
     if not case.spots or not len(units):
         return Found()
@@ -305,13 +304,13 @@ def measure(case: Case, units: Sequence[int]) -> Found:
 
 
 def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: Any) -> Found:
-    """An estimate with its interval; a count as it is."""
+    """An estimate with its interval; a count has none."""
     effect = estimate.value
     ends = (effect, effect) if case.is_fact else estimate.ends()
     if isinstance(estimate, stats.SeedAndItemEstimate):
         more["of_items"] = estimate.of_items
-    if math.isnan(ends[0]) and estimate.n > 1 and not math.isnan(effect):
-        more["reason"] = "the same in every seed, so its spread cannot be told"
+    if math.isnan(ends[0]) and estimate.n >= stats.LEAST and not math.isnan(effect):
+        more["reason"] = "the same in every seed, so its spread cannot be estimated"
         more["remedy"] = "a measure that tells these apart"
     return Found(
         bounds, estimate.n, effect, *ends, estimate.sd, **{"is_fact": case.is_fact, **more}
@@ -319,28 +318,30 @@ def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: A
 
 
 def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found:
-    """The mean of paired differences; of what is trained, for other seeds and test items."""
+    """The mean of paired differences; for trained models it holds for new seeds and test items."""
     spot = case.spots[0]
-    if case.repeats == "seeds":
-        one, two = ((case.experiment, label, spot.across) for label in (p.of[0], p.than))
-        apart = difference(case.loaded, (one, two), p.metric, p.split, spot.at, units)
+    if case.metric["repeats"] == "seeds":
+        one, two = ((case.experiment, label, spot.factors) for label in (p.variants[0], p.than))
+        apart = difference(case.loaded, (one, two), p.metric, p.split, spot.coordinates, units)
     else:
-        apart = stats.paired_mean(*(case.matrix(label, units)[:, 0] for label in (p.of[0], p.than)))
+        apart = stats.paired_mean(
+            *(case.matrix(label, units)[:, 0] for label in (p.variants[0], p.than))
+        )
     if isinstance(p, Equal):
         return _unless_moving(case, p, _estimated(apart, (-p.within, p.within), case), units)
-    is_higher = isinstance(p, Better) == (case.better == "higher")
+    is_higher = isinstance(p, Better) == (case.sign > 0)
     return _estimated(apart, (p.by, None) if is_higher else (None, 0.0 - p.by), case)
 
 
 def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
-    """Two variants are only equal once their difference stands still: over the last third of the
-    steps it moves by at most half the margin."""
-    if case.repeats != "seeds":
+    """Withhold the verdict if the difference still moves: by more than half the margin over the
+    last third of the steps."""
+    if case.metric["repeats"] != "seeds":
         return found
     spot, moved = case.spots[0], []
-    for label in (p.of[0], p.than):
-        variant = case.experiment, label, spot.across
-        curve = by_step(case.loaded, variant, p.metric, p.split, spot.at)
+    for label in (p.variants[0], p.than):
+        variant = case.experiment, label, spot.factors
+        curve = by_step(case.loaded, variant, p.metric, p.split, spot.coordinates)
         now, then = case.values(label, spot), curve.set_index(["seed", "step"])["value"].to_dict()
         for seed in seeds:
             config = case.loaded.records[case.loaded.trials[variant][seed]].config
@@ -350,7 +351,7 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
             moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))
     one, two = np.array(moved).reshape(2, -1)
     shift = abs(float(np.mean(one - two)))  # NaN where nothing was measured on the way
-    is_far = found.word == REFUTED and abs(found.effect) - shift > p.within
+    is_far = found.verdict == REFUTED and abs(found.effect) - shift > p.within
     if not shift > MOVING * p.within or is_far:
         return found
     reason = "still moving: the difference has not settled"
@@ -360,11 +361,11 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
 def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     """The difference of success rates, with its exact paired interval."""
     spot, n, hits = case.spots[0], len(seeds), []
-    for label in (p.of[0], p.than):
-        ended = case.loaded.outcomes.get((case.experiment, label, spot.across), {})
+    for label in (p.variants[0], p.than):
+        ended = case.loaded.outcomes.get((case.experiment, label, spot.factors), {})
         good = [seed for seed in seeds if ended.get(seed) == FINE]
         if p.threshold is not None:
-            held, sign = case.values(label, spot), 1 if case.better == "higher" else -1
+            held, sign = case.values(label, spot), case.sign
             if gaps := sum(seed not in held for seed in good):
                 return Found(n=n, reason=f"{gaps} of {n} seeds have no score")
             good = [seed for seed in good if sign * held[seed] >= sign * p.threshold]
@@ -372,13 +373,13 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     more = hits[0] - hits[1]
     low, high = stats.difference_ends(more, n)
     bounds = (p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by)
-    rates = {p.of[0]: (hits[0], n), p.than: (hits[1], n)}
+    rates = {p.variants[0]: (hits[0], n), p.than: (hits[1], n)}
     return Found(bounds, n, more / n, low, high, shows=Fails.shows, rates=rates)
 
 
 def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
-    """The paired difference of log steps to a loss, as a ratio: fewer are better."""
-    one, two = (case.matrix(label, seeds)[:, 0] for label in (p.of[0], p.than))
+    """The paired ratio of steps to a loss; fewer steps are better."""
+    one, two = (case.matrix(label, seeds)[:, 0] for label in (p.variants[0], p.than))
     never = int((~np.isfinite(one) | ~np.isfinite(two)).sum())
     if never:
         remedy = "a loss that every seed reaches, or a claim about how many do, on fresh seeds"
@@ -390,22 +391,21 @@ def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
 
 
 def _growth(case: Case, p: Grows, units: Sequence[int]) -> Found:
-    """By how much its lead rises where the factor doubles."""
-    lead = case.matrix(p.of[0], units) - case.matrix(p.than, units)
-    lead = -lead if case.better == "lower" else lead
-    return _estimated(stats.growth([s.x for s in case.spots], lead), (0.0, None), case)
+    """How much the lead rises when the factor doubles."""
+    lead = case.matrix(p.variants[0], units) - case.matrix(p.than, units)
+    return _estimated(stats.growth([s.x for s in case.spots], case.sign * lead), (0.0, None), case)
 
 
 def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
     """b of value ∝ level^b."""
     levels = [spot.x for spot in case.spots]
-    return _estimated(stats.exponent(levels, case.matrix(p.of[0], units)), p.between, case)
+    return _estimated(stats.exponent(levels, case.matrix(p.variants[0], units)), p.between, case)
 
 
 def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
-    """Where the first changes from lower to higher; of times and counts by their log ratio."""
-    one, two = (case.matrix(label, units) for label in p.of)
-    lead = one - two if case.repeats == "seeds" else np.log(one / two)
+    """Where the first variant changes from lower to higher; times and counts by log ratio."""
+    one, two = (case.matrix(label, units) for label in p.variants)
+    lead = one - two if case.metric["repeats"] == "seeds" else np.log(one / two)
     levels, floor = [spot.x for spot in case.spots], 0.0
     if case.is_timed:
         floor = float(np.max([case.log_ratios(*side)[1] for side in case.sides]))
@@ -413,14 +413,14 @@ def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
         return Found(n=len(units), reason=NO_FLOOR)
     found = stats.crossing(levels, lead, floor, exact=case.is_fact)
     sure = [sign for sign in found.signs if sign]
-    # On one side at every level, as far as it had to be looked at.
+    # It stays on one side up to the last level that the prediction asks for.
     is_shown_never = len(set(found.signs)) == 1 and max(levels) >= (p.until or 0.0) and sure
     said = UNDECIDED
     if found.changes == 1:
         said = SUPPORTED if sure[0] < 0 else REFUTED
     elif is_shown_never:
         said = REFUTED
-    low = 0.0 if math.isnan(found.low) else found.low  # it may be nowhere
+    low = 0.0 if math.isnan(found.low) else found.low  # there may be no crossing
     is_fact = said == REFUTED or case.is_fact
     return Found((None, p.until), len(units), found.at, low, found.high, is_fact=is_fact, said=said)
 
@@ -431,8 +431,8 @@ def _log_ends(ends: stats.Bounds) -> stats.Bounds:
 
 
 def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
-    """The mean log ratio to the other; of something that is a ratio itself, its own logarithm."""
-    one = case.matrix(p.of[0], units)[:, 0]
+    """The mean log ratio to the other variant, or of a metric that is itself a ratio."""
+    one = case.matrix(p.variants[0], units)[:, 0]
     two = np.ones_like(one) if p.than is None else case.matrix(p.than, units)[:, 0]
     if not ((one > 0) & (two > 0)).all():
         raise ValueError("a value is not positive: it has no logarithm")
@@ -442,12 +442,12 @@ def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
 
 def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
     """Log ratios by process, never narrower than the A/A interval of the session; without another
-    side, to what the session has timed it beside."""
-    logs, floor = case.log_ratios(p.of[0], case.spots[0])
+    variant, to the baseline of the session."""
+    logs, floor = case.log_ratios(p.variants[0], case.spots[0])
     if p.than is not None:
         other, other_floor = case.log_ratios(p.than, case.spots[0])
         logs = [a - b for a, b in zip(logs, other, strict=False)]
-        floor = float(np.maximum(floor, other_floor))  # not known where one of them is not
+        floor = float(np.maximum(floor, other_floor))  # unknown if either is unknown
     if not logs or math.isnan(floor):
         return Found(n=len(logs), reason=NO_FLOOR)
     ratio, low, high = map(math.log, stats.ratio_ends(logs, floor))
@@ -456,12 +456,12 @@ def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
 
 
 def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
-    """Every draw within rounding, and the positive control in none."""
+    """Every value within rounding, and no value of the positive control."""
     control = case
     if p.fails_at is not None:
-        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}))
-    own = case.matrix(p.of[0], units).ravel()
-    other = control.matrix(p.fails_for or p.of[0], units).ravel()
+        control = replace(case, prediction=p.model_copy(update={"coordinates": p.fails_at}))
+    own = case.matrix(p.variants[0], units).ravel()
+    other = control.matrix(p.fails_for or p.variants[0], units).ravel()
     bounds = p.value - p.within, p.value + p.within
     if np.isnan(own).any() or np.isnan(other).any():
         return Found(bounds, len(units), reason="a seed has no value, of it or its control")

@@ -1,4 +1,4 @@
-"""Where the numbers come from: machines, versions of the code, data, time spent, failures.
+"""Machines, versions of the code, data, dates and failures behind the numbers.
 
 Only named fields are taken from a record's environment, so nothing else can reach a page.
 """
@@ -17,16 +17,16 @@ from analysis.wording import printable, short, variant_name
 
 MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")
 CODE = ("commit", "dirty")
-LONGEST = 200  # characters of a field that somebody else may have written
+LONGEST = 200  # characters of a field, which may come from anybody
 
 
 def machine(record: Record, session: str | None = None) -> str:
-    """What the speed of a trial depends on, in one line: where it was timed, or else trained."""
+    """The machine that timed a trial, or else the one that trained it, in one line."""
     return _line(_session(record, session) or record.env, MACHINE)
 
 
 def is_noisy(record: Record, session: str | None) -> bool:
-    """Whether other programs used the machine while it was timed."""
+    """Whether other programs used the machine during timing."""
     return bool(_session(record, session).get("noisy"))
 
 
@@ -36,12 +36,12 @@ def _session(record: Record, session: str | None) -> dict[str, Any]:
 
 
 def code(record: Record) -> str:
-    """Which version of the code made the numbers, in one line."""
+    """The version of the code that made a record, in one line."""
     return _line(record.env, CODE)
 
 
 def counted(records: Iterable[Record], line: Callable[[Record], str]) -> list[tuple[str, int]]:
-    """Each machine, or each version of the code, with how many trials it has."""
+    """Each distinct line, such as a machine, with its number of trials."""
     return sorted(Counter(map(line, records)).items())
 
 
@@ -72,9 +72,9 @@ def dates(records: Iterable[Record]) -> tuple[str, str] | None:
 
 
 def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
-    """Every trial that did not end well, once, with the last line of its reason."""
+    """Every failed trial once, with the last line of its reason."""
     bad = cells[~cells["outcome"].isin([FINE, WAITING])]
-    where = bad.groupby("trial", sort=False)["ablation"].unique().map(list).to_dict()
+    where = bad.groupby("trial", sort=False)["experiment"].unique().map(list).to_dict()
     found = []
     for row in bad.drop_duplicates("trial").to_dict("records"):
         reason = row["reason"] if isinstance(row["reason"], str) else ""
@@ -82,7 +82,7 @@ def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
         found.append(
             {
                 "where": where[row["trial"]],
-                "label": short(variant_name(row["label"], row["across"])),
+                "variant": short(variant_name(row["variant"], row["factors"])),
                 **{key: row[key] for key in ("seed", "trial", "outcome")},
                 "reason": lines[-1][:300] if lines else "no reason recorded",
             }

@@ -1,7 +1,7 @@
-"""Results worth keeping beside the code: packed records, tables, figures and the page.
+"""Copy results into a folder to be committed: packed records, tables, figures and the page.
 
-The records go into one zip with their plan. Unpacked into a results folder, they are a run that
-ends where ours did: `run` goes on from there and trains nothing twice.
+The records and their plan go into one zip. Unpacked into a results folder they are a finished run,
+which `run` continues without training anything twice.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from analysis.tables import escape
 from analysis.wording import plain
 
 RECORDS, FINDINGS, MANIFEST = "records.zip", "findings.md", "published.json"
-MOST = 30 * 2**20  # bytes: more is no page beside the code any more
+MOST = 30 * 2**20  # bytes
 HEADLINES = (
     *("position.needed", "position.alibi-longer", "norm.post-needs-warmup", "heads.more-than-one"),
     *("scale.growth", "smoothing.likelihood", "recurrent.bottleneck", "recurrent.training-speed"),
     *("cost.memory", "train.residual"),
 )
-"""The claims in the README, as far as they are decided: of each axis one or two."""
+"""The claims shown in the README if they are decided: one or two for each axis."""
 
 
 def publish(evidence: Evidence, to: Path) -> list[Path]:
-    """Write what a reader wants of a results folder to `to`, which is new, empty or published
-    before; only files that were published before are replaced or removed."""
+    """Write tables, figures, page and records to `to`, which is new, empty or published before.
+
+    Only files that were published before are replaced or removed.
+    """
     root = evidence.loaded.root
     if not (root / report.PAGE).is_file():
         raise ValueError(f"no report in {root}: ablations report --results {root}")
@@ -46,11 +48,11 @@ def publish(evidence: Evidence, to: Path) -> list[Path]:
         if (to / name).exists():
             raise ValueError(f"{to / name} is in the way, and was not published from here: move it")
     digests = {name: _digest(content) for name, content in contents.items()}
-    # Listed before they are written: a run that is stopped halfway can be repeated.
+    # The list is written first, so that an interrupted run can be repeated.
     _list(to, {**before, **digests})
     for name, content in contents.items():
         write_atomic(to / name, content)
-    for name, digest in before.items():  # what somebody has changed since is theirs
+    for name, digest in before.items():  # files changed by somebody since then are kept
         path = to / name
         if name not in contents and path.is_file() and _digest(read_file(path)) == digest:
             path.unlink()
@@ -63,7 +65,7 @@ def _digest(content: bytes) -> str:
 
 
 def _published(to: Path) -> dict[str, str]:
-    """Name → digest of what was published here; a folder with anything else is refused."""
+    """Name → digest of the files published here; ValueError if the folder has others."""
     refused = f"{str(to)[:200]!r} holds files that were not published from here"
     if not to.exists():
         return {}
@@ -99,10 +101,10 @@ def _contents(evidence: Evidence) -> dict[str, bytes]:
 
 
 def packed(results: Results) -> bytes:
-    """The plan and the records that it names in one zip; equal records give equal bytes."""
+    """A zip of the plan and its records; equal records give equal bytes."""
     plan = results.read_plan()
-    cells = (cell for entry in plan["ablations"].values() for cell in entry["cells"])
-    paths = [results.path(trial) for trial in sorted({cell["trial"] for cell in cells})]
+    cells = (cell for entry in plan["experiments"].values() for cell in entry["trials"])
+    paths = [results.path(trial) for trial in sorted({cell["id"] for cell in cells})]
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for path in (results.plan_file, *(path for path in paths if path.is_file())):
@@ -113,13 +115,13 @@ def packed(results: Results) -> bytes:
 
 
 def unpack(reference: Path, to: Path) -> None:
-    """Put the records of a reference where a run would have written them."""
+    """Unpack published records into a results folder."""
     with zipfile.ZipFile(reference / RECORDS) as file:
         file.extractall(to)
 
 
 def headlines(evidence: Evidence) -> str:
-    """As Markdown: how many claims got which verdict, and some of them with their numbers."""
+    """Markdown: the number of claims by verdict, and the headline claims with their numbers."""
     decided = claims(evidence)
     ids = len({claim["id"] for claim in decided})
     words = verdict_counts(decided)
@@ -127,7 +129,7 @@ def headlines(evidence: Evidence) -> str:
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
     known = [claim for claim in decided if claim["verdict"] in ("supported", "refuted")]
     for claim in (claim for each in HEADLINES for claim in known if claim["id"] == each):
-        name = claim["scope"]["question"]
+        name = claim["scope"]["experiment"]
         metrics = evidence.loaded.experiments[name]["metrics"]
         measured = f"{plain(finding_text(claim['findings'][0], metrics))}; n = {claim['n']}"
         cells = (claim["statement"], f"{claim['verdict']} ({name})", measured)

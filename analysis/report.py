@@ -1,4 +1,4 @@
-"""Figures, tables, verdicts and one page that has them all, written to a results folder."""
+"""Write figures, tables, verdicts and the page to a results folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST_SEED = 300  # reported seeds start here; lower ones were chosen under an e
 
 
 def write(evidence: Evidence, processes: int = 1) -> list[Path]:
-    """Write all of it; the page comes last, so that every file it links to is there."""
+    """Write everything; the page is last, so that every file it links to exists."""
     root = evidence.loaded.root
     panels = plots.panels(evidence)
     plots.save_all(panels, root / "figures", processes)
@@ -43,13 +43,13 @@ def write(evidence: Evidence, processes: int = 1) -> list[Path]:
 
 
 def figure_files(panel: Panel, root: Path) -> list[Path]:
-    """The files of a figure: a drawing for the page, one for papers, for the README a PNG."""
+    """The files of a figure: SVG for the page, PDF for papers, PNG for the README."""
     forms = plots.KINDS[panel.kind].forms
     return [root / "figures" / f"{panel.name}.{form}" for form in forms]
 
 
 def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
-    """The page as text; its figures and tables are files beside it."""
+    """The HTML of the page; its figures are files beside it."""
     loaded = evidence.loaded
     done, planned = loaded.done()
     decided = claims(evidence)
@@ -83,7 +83,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         chapters=shown,
         sections=sections,
         anchors={section["name"]: section["anchor"] for section in sections},
-        overview=[_figure(each, loaded.root) for each in panels if each.ablation is None],
+        overview=[_figure(each, loaded.root) for each in panels if each.experiment is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
         is_old=is_old,
@@ -105,7 +105,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
 
 
 def policy(script: str, look: str) -> str:
-    """Its own script and its own look by their hashes, pictures beside it, and nothing else."""
+    """A content security policy: the page's own script and style by hash, and local images."""
     digests = [hashlib.sha256(source.encode()).digest() for source in (script, look)]
     own, looks = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
@@ -115,12 +115,12 @@ def policy(script: str, look: str) -> str:
 
 
 def set_apart(sentence: str) -> Markup:
-    """A sentence whose marked names are code; whatever they hold is escaped first."""
+    """Escape a sentence and set its marked names as code."""
     return Markup(str(escape(sentence)).replace(OPEN, "<code>").replace(CLOSE, "</code>"))
 
 
 def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel]) -> list[Row]:
-    """What the page shows, chapter by chapter."""
+    """The content of each chapter."""
     views, found = tables.contrasts_views(evidence), []
     claims_here = [{**claim, "anchor": f"claim-{i}"} for i, claim in enumerate(decided, start=1)]
     for chapter, names in chapters.by_chapter(evidence.loaded).items():
@@ -128,11 +128,11 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
         for name in names:
             entry = evidence.loaded.experiments[name]
             figures = [_figure(each, evidence.loaded.root) for each in panels
-                       if each.ablation == name]  # fmt: skip
+                       if each.experiment == name]  # fmt: skip
             mine = [
                 {**claim, "texts": _texts(claim, entry), "shown": _shown(claim)}
                 for claim in claims_here
-                if claim["scope"]["question"] == name
+                if claim["scope"]["experiment"] == name
             ]
             section = _section(evidence, name, mine, views[name], figures)
             sections.append({**section, "short": name.removeprefix(f"{chapter}/")})
@@ -150,7 +150,7 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
 
 
 def _shown(claim: Row) -> str:
-    """The verdict, or how many passes are done while planned seeds are still missing."""
+    """The verdict, or `pass 2 of 5` while planned seeds are missing."""
     return str(claim["reason"]) if claim["reason"].startswith("pass ") else str(claim["verdict"])
 
 
@@ -161,7 +161,7 @@ def _texts(claim: Row, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _figure(panel: Panel, root: Path) -> Row:
-    """A figure as the page shows it."""
+    """The files, caption and alternative text of a figure."""
     files = [f"../{path.relative_to(root).as_posix()}" for path in figure_files(panel, root)]
     caption = plots.KINDS[panel.kind].caption
     return {"alt": panel.alt, "caption": caption, "files": files}
@@ -170,18 +170,18 @@ def _figure(panel: Panel, root: Path) -> Row:
 def _section(
     evidence: Evidence, name: str, own: list[Row], view: pd.DataFrame, figures: list[Row]
 ) -> Row:
-    """All that the page shows of one experiment."""
+    """The content of one experiment."""
     entry = evidence.loaded.experiments[name]
     done, planned = evidence.loaded.done(name)
-    timed = tables.speed_view(tables.singles(evidence).query("ablation == @name"))
-    compared = (evidence.contrasts[evidence.contrasts["ablation"] == name]["n"] > 0).any()
-    is_bare = done == planned and not compared  # all was run, and there is nothing to compare
+    timed = tables.speed_view(tables.singles(evidence).query("experiment == @name"))
+    compared = (evidence.contrasts[evidence.contrasts["experiment"] == name]["n"] > 0).any()
+    is_bare = done == planned and not compared  # everything has run and there is nothing to compare
     shown = {"": narrowed(view.iloc[:0] if is_bare else view)}
     if len(timed):
         shown["Times"] = narrowed(timed.drop(columns="experiment"))
-    if (evidence.speeds["ablation"] == name).any():
+    if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
-    words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
+    words = ["python", "-m", "experiments", "run", entry["name"], "--profile", entry["profile"]]
     words += entry["overrides"]
     return {
         "name": name,
@@ -202,6 +202,6 @@ def _section(
 
 
 def narrowed(view: pd.DataFrame) -> pd.DataFrame:
-    """A table for the page: without the columns that only files have, and without empty ones."""
+    """A table without empty columns and without those that are only in files."""
     kept = [name for name in view if name not in ONLY_IN_FILES and (view[name] != "").any()]
     return view[kept]

@@ -1,9 +1,9 @@
-"""What a few seeds can say: estimates with 95 % intervals, from plain numbers.
+"""Estimates with 95 % intervals from a few seeds.
 
     (value − truth) / error  follows Student's t with df degrees of freedom
 
-A difference is variant − control. What cannot be known is NaN, never zero: equal values in every
-seed say nothing about the next one, so their interval is NaN too.
+A difference is variant − baseline. What is unknown is NaN, never zero: equal values in every seed
+say nothing about the next one, so their interval is NaN too.
 
 Shapes: S seeds, I test items, L levels of a factor.
 """
@@ -26,13 +26,13 @@ FAILED, FEW, UNFINISHED, NOT_RUN = "failed", "few seeds", "unfinished", "not run
 SLOWER, FASTER = "slower", "faster"
 LEVEL = 0.95
 LEAST = 3
-"""Seeds, or processes, of a verdict: two say next to nothing of their spread."""
+"""Seeds or processes that a verdict needs; two hardly show their spread."""
 POWER = 0.8
 MOST_SEEDS = 1000
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float | None, float | None]
-"""Between which numbers a value is predicted; None where that side is open."""
+"""A predicted range; None at an open end."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,15 @@ class Estimate:
     df: float = math.nan
 
     def ends(self, level: float = LEVEL) -> tuple[float, float]:
-        """value ± t(df) · error."""
+        """value ± t(df) · error; NaN from fewer than three."""
+        if self.n < LEAST:
+            return math.nan, math.nan
         half = float(special.stdtrit(self.df, (1 + level) / 2)) * self.error
         return self.value - half, self.value + half
 
     @property
     def sd(self) -> float:
-        """Of the single values."""
+        """Standard deviation of the single values."""
         return self.error * math.sqrt(self.n)
 
 
@@ -76,7 +78,7 @@ class SeedAndItemEstimate:
 
     @property
     def sd(self) -> float:
-        """Of the seeds' differences on these items."""
+        """Standard deviation of the seeds' differences on these items."""
         return self.same_items.sd
 
     def ends(self, level: float = LEVEL) -> tuple[float, float]:
@@ -112,7 +114,7 @@ def paired_mean(variant: ArrayLike, control: ArrayLike) -> Estimate:
 def seeds_and_items(differences_SI: ArrayLike) -> SeedAndItemEstimate:
     """A mean difference that holds for other seeds and for other test items.
 
-    All seeds meet the same items, so more seeds never average the items' luck away. With
+    All seeds see the same items, so more seeds do not average out the choice of items. With
     d_si = variant − control of seed s on item i, and seeds, items and the rest independent,
 
         d_si = μ + a_s + b_i + e_si,    var(mean) = σ_a²/S + σ_b²/I + σ_e²/(S·I)
@@ -140,7 +142,7 @@ def seeds_and_items(differences_SI: ArrayLike) -> SeedAndItemEstimate:
     )
     tiny = (8 * np.finfo(np.float64).eps * float(np.abs(d).max())) ** 2 * d.size
     a, b, e = parts = np.where(sums <= tiny, 0.0, sums / freedom) / (S * items)
-    if a == e == 0.0:  # the same in every seed: nothing is known of the next one
+    if a == e == 0.0:  # equal in every seed, which says nothing about the next
         return SeedAndItemEstimate(Estimate(S, mean), Estimate(S, mean), math.nan)
     variance = max(a + b - e, a, b)
     df = variance**2 / float(np.sum(parts**2 / freedom))
@@ -155,7 +157,7 @@ def seeds_and_items(differences_SI: ArrayLike) -> SeedAndItemEstimate:
 def exponent(levels: ArrayLike, values_SL: ArrayLike) -> Estimate:
     """b of value ∝ level^b: one slope of log value on log level a seed, then their mean.
 
-    Points of one seed share its luck, so a regression over all points would be too sure.
+    Points of one seed are correlated, so one regression over all points would be too sure.
     """
     level_L, value_SL = (np.asarray(each, dtype=np.float64) for each in (levels, values_SL))
     if not ((level_L > 0).all() and (value_SL > 0).all()):
@@ -181,7 +183,7 @@ def _mean_slope(x_L: Floats, y_SL: Floats) -> Estimate:
 
 
 def log_ratio(samples: Sequence[float], reference: Sequence[float]) -> float:
-    """Of one process: the mean log ratio of its blocks, which share the process's luck."""
+    """The mean log ratio of one process over its blocks, which are correlated."""
     if not samples or len(samples) != len(reference):
         raise ValueError(f"{len(samples)} samples and {len(reference)} of the reference")
     if not all(0 < value < math.inf for value in (*samples, *reference)):
@@ -190,7 +192,7 @@ def log_ratio(samples: Sequence[float], reference: Sequence[float]) -> float:
 
 
 def noise_floor(log_ratios: Sequence[float]) -> float:
-    """The largest |log ratio| that a model timed beside itself (A/A) still allows."""
+    """The largest |log ratio| in the interval of a model timed against itself (A/A)."""
     low, high = mean_of(log_ratios, scale=1.0).ends()
     return max(abs(low), abs(high)) if low == low else math.nan
 
@@ -198,7 +200,7 @@ def noise_floor(log_ratios: Sequence[float]) -> float:
 def ratio_ends(log_ratios: Sequence[float], floor: float = 0.0) -> tuple[float, float, float]:
     """A ratio of times with its interval over processes, never narrower than the A/A interval.
 
-    value · exp(± max(t · error, floor)); NaN ends where either is not known.
+    value · exp(± max(t · error, floor)); NaN ends if either is unknown.
     """
     logs = mean_of(log_ratios, scale=1.0)
     half = float(np.maximum(logs.ends()[1] - logs.value, floor))
@@ -241,7 +243,7 @@ def difference_ends(d: int, n: int, level: float = LEVEL) -> tuple[float, float]
 
 
 def _lowest(d: int, n: int, tail: float) -> float:
-    """The worst chance of d or more grows with Δ: halve to where it passes the tail."""
+    """Bisect for the Δ at which the worst chance of d or more passes the tail."""
     low, high = -1.0, 1.0
     if _worst(d, n, low) > tail:
         return low
@@ -256,7 +258,7 @@ def _worst(d: int, n: int, difference: float) -> float:
     p01 = np.linspace(max(0.0, -difference), ((1 - difference) / 2) ** 2, 201)
     p10 = p01 + difference
     chance_RD = np.zeros((p01.size, 2 * n + 1))
-    chance_RD[:, n] = 1.0  # no difference stands in the middle
+    chance_RD[:, n] = 1.0  # a difference of 0 is in the middle
     for _ in range(n):
         step = chance_RD * (1 - p01 - p10)[:, None]
         step[:, 1:] += chance_RD[:, :-1] * p10[:, None]
@@ -267,17 +269,17 @@ def _worst(d: int, n: int, difference: float) -> float:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the difference is zero: low … high; an end that no level closes is 0 or infinite."""
+    """Where a difference is zero, between low and high; an open end is 0 or infinite."""
 
     changes: int
-    """Changes of sign that the band shows. Without one, low … high is where one could still be,
-    and NaN where every level rules it out."""
+    """Changes of sign that the band shows. Without any, one may still be between low and
+    high; NaN if every level rules it out."""
     low: float = math.nan
     high: float = math.nan
     at: float = math.nan
-    """Where the mean curve crosses, if it does once."""
+    """Where the mean curve crosses zero, if exactly once."""
     signs: tuple[int, ...] = ()
-    """Of each level: −1 or 1 where the band shows it, else 0."""
+    """Sign at each level: −1 or 1 if the band shows it, else 0."""
 
 
 def crossing(
@@ -305,7 +307,7 @@ def crossing(
         ends = [mean_of(column).ends(each)[1] for column in d.T]
         half_L = np.maximum(np.array(ends) - mean_L, floor)
     low_L, high_L = mean_L - half_L, mean_L + half_L
-    # A level without an interval (NaN) is neither above nor below: anything is possible there.
+    # A level without an interval (NaN) has no sign: anything is possible there.
     sign_L = np.where(low_L > 0, 1, np.where(high_L < 0, -1, 0))
     zeros = _zeros(x_L, mean_L)
     changes, left, right = _inverted(x_L, low_L, high_L, sign_L)
@@ -316,7 +318,7 @@ def crossing(
 def _inverted(
     x_L: Floats, low_L: Floats, high_L: Floats, sign_L: NDArray[np.int_]
 ) -> tuple[int, float, float]:
-    """Sign changes that are sure, and on the log scale where a zero may be."""
+    """The number of sure sign changes, and between which logs of the level a zero may lie."""
     sure, unsure = np.flatnonzero(sign_L), np.flatnonzero(sign_L == 0)
     turns = [(i, j) for i, j in pairwise(sure.tolist()) if sign_L[i] != sign_L[j]]
     if turns:
@@ -327,7 +329,7 @@ def _inverted(
         return 0, math.nan, math.nan
 
     def edge(sure: int, step: int) -> float:
-        """Where the band, sure of its sign at one level, first touches 0 on the way to the next."""
+        """Where the band first reaches 0 between a level of sure sign and the next."""
         near_L = low_L if sign_L[sure] > 0 else high_L
         here, there = near_L[sure], near_L[sure + step]
         if math.isnan(there) or here == there:
@@ -339,7 +341,7 @@ def _inverted(
 
 
 def _zeros(x_L: Floats, y_L: Floats) -> list[float]:
-    """Sign changes of a curve of straight pieces: within one, or on the level between two."""
+    """Zeros of a piecewise linear curve at which its sign changes."""
     last = x_L.size - 1
     within = [
         float(x_L[i] + (x_L[i + 1] - x_L[i]) * y_L[i] / (y_L[i] - y_L[i + 1]))

@@ -1,5 +1,5 @@
-"""The results as tables: full precision in CSV, readable digits in Markdown, LaTeX and HTML; and
-every measurement as one tidy file."""
+"""Tables with full precision in CSV and readable digits in Markdown, LaTeX and HTML, and one tidy
+file of every measurement."""
 
 from __future__ import annotations
 
@@ -40,37 +40,37 @@ CAPTION = (
     "left would flatter that side."
 )
 NAN = math.nan
-MEASUREMENTS = "readings.csv.gz"
+MEASUREMENTS = "measurements.csv.gz"
 MEANINGS = {
-    "ablation": "the experiment, as the plan names it",
-    "label": "the variant",
-    "across": "the levels of factors, such as depth=2",
-    "is_control": "1 for the baseline that others are compared with",
+    "experiment": "the experiment, as the plan names it",
+    "variant": "the variant",
+    "factors": "the levels of factors, such as depth=2",
+    "is_baseline": "1 for the baseline that others are compared with",
     "task": "where the data come from",
     "seed": "the seed of first weights and batches",
     "trial": "the trial; experiments that share it repeat its rows",
     "settings": "digest of all that decides its numbers but the seed",
     "status": "how it ended: ok, diverged, stuck, oom, error, timeout or killed",
-    "measure": "what took the measurement; training is the loop itself",
+    "source": "what took the measurement; training is the loop itself",
     "metric": "what was measured",
     "split": "the part of the data: train, valid or test; empty where none is read",
     "unit": "the unit of value, samples or values",
     "value": "the number; empty where there is an array or a reason",
     "reason": "why there is no value",
     "session": "the timing session and, after the point, its process",
-    "against": "the trial whose times are in reference",
+    "baseline_trial": "the trial whose times are in reference",
     "samples": "one time for each block, as JSON",
-    "reference": "the baseline's times in the same blocks, as JSON",
-    "twin": "the baseline timed again in the same blocks, as JSON",
+    "baseline_samples": "the baseline's times in the same blocks, as JSON",
+    "baseline_again": "the baseline timed again in the same blocks, as JSON",
     "axes": "of values, from the outermost in: name and places, as JSON",
     "values": "a small array, as JSON",
     "step": "training steps done",
 }
-"""Column → meaning. The coordinates of a measurement follow, a column each."""
+"""Column → meaning. A column for each coordinate follows."""
 
 
 def write(evidence: Evidence) -> list[Path]:
-    """Write every table in every form, and every measurement, to DIR/tables/."""
+    """Write every table in every format, and all measurements, to DIR/tables/."""
     entries = evidence.loaded.experiments
     views = {
         "contrasts": {
@@ -90,7 +90,7 @@ def write(evidence: Evidence) -> list[Path]:
         contents[f"{name}.html"] = html_file(held, lead)
     whole = csv(measurements(evidence.loaded)).encode()
     contents[MEASUREMENTS] = gzip.compress(whole, compresslevel=6, mtime=0)
-    contents["readings.md"] = explained(evidence.loaded)
+    contents["measurements.md"] = explained(evidence.loaded)
     folder = evidence.loaded.root / "tables"
     for name, content in contents.items():
         write_atomic(folder / name, content)
@@ -101,10 +101,10 @@ def write(evidence: Evidence) -> list[Path]:
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV: numbers are exact, lists and dictionaries are JSON."""
+    """CSV with exact numbers; lists and dictionaries are written as JSON."""
     texts = [str(name) for name in frame if not is_numeric_dtype(frame[name])]
     flat = frame.assign(**{name: frame[name].astype(object).map(_cell) for name in texts})
-    # Quoted, or a carriage return in a label would begin a line of its own.
+    # Quoted, because a carriage return in a name would start a new line.
     return flat.to_csv(index=False, lineterminator="\n", quoting=QUOTE_NONNUMERIC)
 
 
@@ -113,14 +113,14 @@ def _cell(cell: Any) -> Any:
 
 
 def markdown(view: pd.DataFrame) -> str:
-    """A table in Markdown that pipes and tags in names do not break."""
+    """A Markdown table; pipes and tags in names do not break it."""
     if view.empty:
         return "Nothing yet.\n"
     return _escaped(view, escape).to_markdown(index=False, disable_numparse=True) + "\n"
 
 
 def escape(text: str) -> str:
-    """Text in Markdown: no pipe ends its cell, no tag or link starts in it, no line breaks it."""
+    """Escape text for a cell of a Markdown table."""
     return " ".join(text.split()).translate(_MARKDOWN)
 
 
@@ -128,7 +128,7 @@ _MARKDOWN = str.maketrans({**{c: f"\\{c}" for c in "\\|`*_["}, "&": "&amp;", "<"
 
 
 def tex(text: str) -> str:
-    """Text as LaTeX prints it."""
+    """Escape text for LaTeX."""
     return " ".join(text.split()).replace("--", "-{}-").translate(_TEX)
 
 
@@ -152,7 +152,7 @@ def markdown_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
-    """Tables with booktabs, which a document takes with \\input."""
+    """LaTeX tables with booktabs, for \\input."""
     parts = [r"% \usepackage{booktabs}"]
     for title, view in views.items():
         caption = tex(f"{title}{'' if title.endswith('?') else '.'} {lead}".strip())
@@ -165,7 +165,7 @@ def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
-    """Fragments: a heading and a table each."""
+    """HTML fragments: a heading and a table each."""
     parts = [f"<p>{html.escape(lead)}</p>"] * bool(lead)
     for title, view in views.items():
         with pd.option_context("display.max_colwidth", None):
@@ -178,9 +178,9 @@ def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
-    """Each experiment's table to read."""
+    """Experiment → its readable table."""
     of_each, differences = (
-        {str(name): own.to_dict("records") for name, own in frame.groupby("ablation", sort=False)}
+        {str(name): own.to_dict("records") for name, own in frame.groupby("experiment", sort=False)}
         for frame in (evidence.variants, evidence.contrasts)
     )
     return {
@@ -190,11 +190,11 @@ def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
 
 
 def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
-    """At each level of the factors the baseline first, then every variant with its difference."""
+    """At each level of the factors the baseline, then every variant with its difference."""
     compared = {variant_of(row): row for row in differences}
-    levels = list(dict.fromkeys(row["across"] for row in differences))
-    rows = [row for row in of_each if row["across"] in levels]
-    rows.sort(key=lambda row: (levels.index(row["across"]), row["label"] != row["control"]))
+    levels = list(dict.fromkeys(row["factors"] for row in differences))
+    rows = [row for row in of_each if row["factors"] in levels]
+    rows.sort(key=lambda row: (levels.index(row["factors"]), row["variant"] != row["baseline"]))
     unit = next((row["unit"] for row in differences if row["unit"]), "")
     view = pd.DataFrame([_line(row, compared.get(variant_of(row)), unit) for row in rows])
     is_untuned = rows and (view["tuned to"] == "").all()
@@ -202,7 +202,7 @@ def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
 
 
 def _line(row: Row, compared: Row | None, unit: str) -> dict[str, str]:
-    """A variant with its difference from the baseline, which itself has none."""
+    """The cells of one variant; the baseline has no difference."""
     known = compared or {
         "mark": "",
         "note": "",
@@ -213,7 +213,7 @@ def _line(row: Row, compared: Row | None, unit: str) -> dict[str, str]:
         "mark": known["mark"],
         "parameters": count(row["parameters"]),
         "FLOPs/token": count(row["flops_per_token"]),
-        f"{row['metric_label']}{after_heading(unit)}": score(row),
+        f"{row['metric_title']}{after_heading(unit)}": score(row),
         "difference (95 % interval)": difference(known),
         "n": f"{known['n']} of {row['planned']}" if compared else str(row["mean_n"]),
         "failures": row["failures"],
@@ -231,7 +231,7 @@ def difference(row: Mapping[str, Any]) -> str:
 
 
 def tuned_to(chosen: Mapping[str, Any]) -> str:
-    """`lr=0.01`: the last word of each path is enough."""
+    """`lr=0.01`: only the last word of each path."""
     return ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in chosen.items())
 
 
@@ -244,40 +244,40 @@ def singles(evidence: Evidence) -> pd.DataFrame:
 
 
 def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Timed points to read; several machines get a column that keeps them apart."""
+    """A readable table of timed points, with a column for the machine if there are several."""
     view = pd.DataFrame(
         {
-            "experiment": row["ablation"],
+            "experiment": row["experiment"],
             "variant": short(row["name"]),
             "verdict": row["reason"] or row["verdict"],
             "timed": row["metric"].replace("_", " "),
-            "at": row["at"],
-            "against": row["against"],
+            "where": row["where"],
+            "baseline_trial": row["baseline_trial"],
             "machine": row["machine"],
             "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
             "time against baseline": times(row["ratio"], row["low"], row["high"]),
             "noise floor": plus_minus(row["floor"] - 1),
             "processes": str(row["n"]),
-            "peak memory": memory(row["peak_memory"], row["control_peak_memory"]),
+            "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
         }
         for row in speeds.to_dict("records")
     )
     if view.empty:
         return view
-    is_one = {"against": (speeds["against"] == speeds["control"]).all()}
+    is_one = {"baseline_trial": (speeds["baseline_trial"] == speeds["baseline"]).all()}
     is_one["machine"] = speeds["machine"].nunique() < 2
     return view.drop(columns=[name for name, is_so in is_one.items() if is_so])
 
 
 def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, pd.DataFrame]:
-    """Each timed curve to read: a variant a row, a length a column, and how it grows."""
+    """A readable table of each timed curve: a row for each variant, a column for each length."""
     frame = curves(evidence)
     frame = frame[frame["log_seconds"].map(len).gt(0) | frame["reason"].ne("")]
     frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
     if experiment is not None:
-        frame = frame[frame["ablation"] == experiment]
-    keys = [*(key for key in CURVE if key != "along"), "label"]
+        frame = frame[frame["experiment"] == experiment]
+    keys = [*(key for key in CURVE if key != "along"), "variant"]
     grows, crosses = (of(frame).set_index(keys) for of in (exponents, crossings))
     cells = frame.assign(
         cell=list(map(time_cell, frame["value"], frame["ratio"], frame["reason"])),
@@ -285,9 +285,9 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
     )
     found = {}
     for (name, across, metric, series), panel in cells.groupby(keys[:-1], sort=False):
-        view = panel.pivot(index="label", columns="column", values="cell")
+        view = panel.pivot(index="variant", columns="column", values="cell")
         order = panel.sort_values("x")["column"].unique()
-        view = view.loc[panel["label"].unique(), order].fillna("")
+        view = view.loc[panel["variant"].unique(), order].fillna("")
         rows = [(name, across, metric, series, label) for label in view.index]
         grown = grows.reindex(rows)[["exponent", "low", "high"]].itertuples(index=False)
         view["exponent"] = [with_interval(*each) for each in grown]
@@ -303,14 +303,14 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
 
 
 def time_cell(seconds: float, ratio: float, reason: str) -> str:
-    """`1.2 ms (0.54 ×)`, or why there is no time."""
+    """`1.2 ms (0.54 ×)`, or the reason if there is no time."""
     if math.isnan(seconds):
         return reason.partition(":")[0]
     return duration(seconds) + ("" if math.isnan(ratio) else f" ({ratio:.2f} ×)")
 
 
 def _crossing_cell(row: Row | None) -> str:
-    """Between which lengths it crosses, where that is shown; an open end is three dots."""
+    """`300 to 420`: between which lengths it crosses; an open end is three dots."""
     if row is None:
         return ""
     if not row["changes"]:
@@ -323,25 +323,25 @@ def _crossing_cell(row: Row | None) -> str:
 
 
 def measurements(loaded: Loaded) -> pd.DataFrame:
-    """One row for each measurement of each trial of the plan that the analysis uses."""
-    frame = loaded.readings
-    baselines = {name: entry["control"] for name, entry in loaded.experiments.items()}
+    """A row for each measurement that the analysis uses."""
+    frame = loaded.measurements
+    baselines = {name: entry["baseline"] for name, entry in loaded.experiments.items()}
     tasks = {name: entry["task"] for name, entry in loaded.experiments.items()}
-    is_baseline = (frame["label"] == frame["ablation"].map(baselines)).astype(int)
-    added = frame.assign(is_control=is_baseline, task=frame["ablation"].map(tasks))
+    is_baseline = (frame["variant"] == frame["experiment"].map(baselines)).astype(int)
+    added = frame.assign(is_baseline=is_baseline, task=frame["experiment"].map(tasks))
     return added[[*MEANINGS, *_coordinates(loaded)]]
 
 
 def _coordinates(loaded: Loaded) -> list[str]:
-    return sorted(set(loaded.readings.columns) - set(MEANINGS) - {"at", "place"})
+    return sorted(set(loaded.measurements.columns) - set(MEANINGS) - {"coordinates", "where"})
 
 
 def explained(loaded: Loaded) -> str:
-    """What each column of the file means, as Markdown."""
-    frame = loaded.readings
+    """A Markdown table of the meaning of each column."""
+    frame = loaded.measurements
     meanings = dict(MEANINGS)
     for name in _coordinates(loaded):
-        used = first_few(sorted(frame[frame[name].notna()]["measure"].unique()), 8)
+        used = first_few(sorted(frame[frame[name].notna()]["source"].unique()), 8)
         meanings[name] = f"coordinate of {used}"
     lead = (
         f"**{MEASUREMENTS}**: a row for each of {len(frame):,} measurements. `pandas.read_csv` "

@@ -1,4 +1,4 @@
-"""Learning curves as TensorBoard's event files: a run for each trial, a tag for each metric.
+"""Write learning curves as TensorBoard event files: a run for each trial, a tag for each metric.
 
 The files are written by tensorboardX, an extra: it needs neither torch nor TensorBoard.
 """
@@ -15,17 +15,17 @@ MISSING = "TensorBoard's files need an extra: .venv/bin/pip install -e '.[tensor
 
 
 def write(loaded: Loaded, to: Path) -> list[Path]:
-    """Write each trial's measurements by step below `to`; the folders of the runs."""
+    """Write each trial's measurements by step below `to`; return the folders of the runs."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
         raise ValueError(MISSING) from None
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"{str(to)[:200]!r} is there already: name a new folder with --to")
-    frame = loaded.readings
+    frame = loaded.measurements
     frame = frame[frame["step"].notna() & frame["value"].notna()]
     runs = []
-    for (*variant, seed), points in frame.groupby(["ablation", "label", "across", "seed"]):
+    for (*variant, seed), points in frame.groupby(["experiment", "variant", "factors", "seed"]):
         name, label, across = map(str, variant)
         folder = to / safe(name) / safe(", ".join(filter(None, (label, across)))) / f"seed {seed}"
         with SummaryWriter(logdir=str(folder)) as writer:
@@ -39,13 +39,17 @@ def write(loaded: Loaded, to: Path) -> list[Path]:
 
 
 def _tag(row: Row) -> str:
-    """Split, metric and the coordinates but the step: `test/loss/length_64`."""
-    where = [f"{name}_{row['at'][name]}" for name in sorted(row["at"]) if name != "step"]
+    """Split, metric and coordinates without the step: `test/loss/length_64`."""
+    where = [
+        f"{name}_{row['coordinates'][name]}"
+        for name in sorted(row["coordinates"])
+        if name != "step"
+    ]
     return "/".join(safe(word) for word in (row["split"], row["metric"], *where) if word)
 
 
 def safe(name: str) -> str:
-    """A name that is one folder and never a way out of it; two names never share one."""
+    """A unique and safe folder name."""
     kept = re.sub(r"[^\w .,=+-]", "_", name, flags=re.ASCII).strip(" .")[:80]
     if kept and kept == name:
         return kept

@@ -1,6 +1,6 @@
-"""Times: how much longer a call takes than the baseline's, and how times grow along a length.
+"""Ratios of times to the baseline's, and how times grow with length.
 
-A ratio is taken between calls in the same blocks; its interval is over processes.
+A ratio compares calls in the same blocks; its interval is over processes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,30 @@ if TYPE_CHECKING:
 
 SAME = "baseline against itself"
 FEW = f"fewer than {stats.LEAST} processes"
-TOKENS = "tokens"  # a budget, from which the batch at a length follows
-WALKED = ("length", "position")  # coordinates that a curve goes along
+TOKENS = "tokens"  # a fixed number of tokens, which determines the batch at each length
+WALKED = ("length", "position")  # coordinates that a curve can follow
 FEWEST = 3  # points of a curve
 COLUMNS = [
-    *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
-    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high"),
+    *(
+        "experiment",
+        "task",
+        "variant",
+        "factors",
+        "name",
+        "baseline",
+        "seed",
+        "trial",
+        "metric",
+        "where",
+    ),
+    *("coordinates", "baseline_trial", "session", "machine", "noisy", "n", "ratio", "low", "high"),
     *("logs", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
-    *("peak_memory", "control_peak_memory", "tokens_per_second"),
+    *("peak_memory", "baseline_peak_memory", "tokens_per_second"),
 ]
-CURVE = ["ablation", "across", "metric", "along", "series"]
+CURVE = ["experiment", "factors", "metric", "along", "series"]
 CURVES = [
-    *("ablation", "label", "across", "name", "control", "metric", "along", "x", "series"),
+    *("experiment", "variant", "factors", "name", "baseline", "metric", "along", "x", "series"),
     *("value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason"),
     "log_seconds",
 ]
@@ -43,48 +54,54 @@ CURVES = [
 
 
 def speeds(loaded: Loaded) -> pd.DataFrame:
-    """One row per timed trial and place, with the interval of its ratio never narrower than that
-    of the baseline timed beside itself; the baseline's own rows are that."""
-    peaks = _peak_memory(loaded.readings)
+    """A row for each timed trial and place. The interval of a ratio is never narrower than that of
+    the baseline timed against itself, which is what the baseline's own rows show."""
+    peaks = _peak_memory(loaded.measurements)
     groups = [group for groups in loaded.timings.values() for group in groups]
     return pd.DataFrame([_speed(loaded, group, peaks) for group in groups], columns=COLUMNS)
 
 
 def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], float]) -> Row:
-    first, entry = group[0], loaded.experiments[group[0]["ablation"]]
-    name, label, baseline = first["ablation"], first["label"], entry["control"]
+    first, entry = group[0], loaded.experiments[group[0]["experiment"]]
+    name, label, baseline = first["experiment"], first["variant"], entry["baseline"]
     logs, floor, reason = log_ratios(group)
     ratio, low, high = stats.ratio_ends(logs, 0.0 if math.isnan(floor) else floor)
     own = log_seconds(group)
     seconds, seconds_low, seconds_high = stats.ratio_ends(own)
     session = session_of(first["session"])
     record = loaded.records[first["trial"]]
-    beside = entry["metrics"].get(first["metric"], {}).get("beside", {})
-    elsewhere = {name: word for name, word in beside.items() if first["at"].get(name) != word}
+    place = entry["metrics"].get(first["metric"], {}).get("beside", {})
+    elsewhere = {
+        name: word for name, word in place.items() if first["coordinates"].get(name) != word
+    }
     is_itself = label == baseline and not elsewhere
     peak, baseline_peak = (
-        peaks.get((name, side, first["across"], first["at"].get("length")), math.nan)
+        peaks.get((name, side, first["factors"], first["coordinates"].get("length")), math.nan)
         for side in (label, baseline)
     )
     return {
         **{key: first[key] for key in (*CELL, "metric")},
-        **{"task": entry["task"], "control": baseline},
-        "name": variant_name(label, first["across"]),
-        **{"at": at(first["at"]), "place": first["at"], "session": session},
-        "against": ", ".join(part for part in (baseline, at(elsewhere)) if part),
+        **{"task": entry["task"], "baseline": baseline},
+        "name": variant_name(label, first["factors"]),
+        **{
+            "where": at(first["coordinates"]),
+            "coordinates": first["coordinates"],
+            "session": session,
+        },
+        "baseline_trial": ", ".join(part for part in (baseline, at(elsewhere)) if part),
         "machine": provenance.machine(record, session),
         "noisy": provenance.is_noisy(record, session),
         **{"n": len(logs), "ratio": ratio, "low": low, "high": high, "logs": logs},
         **{"floor": math.exp(floor), "log_seconds": own, "reason": reason},
         **{"seconds": seconds, "seconds_low": seconds_low, "seconds_high": seconds_high},
         "verdict": SAME if is_itself else _word(len(logs), low, high, floor),
-        **{"peak_memory": peak, "control_peak_memory": baseline_peak},
+        **{"peak_memory": peak, "baseline_peak_memory": baseline_peak},
         "tokens_per_second": _tokens_per_second(group) if own else math.nan,
     }
 
 
 def _word(n: int, low: float, high: float, floor: float) -> str:
-    """Slower or faster where the interval excludes 1; without an A/A pair nothing is resolved."""
+    """Slower or faster if the interval excludes 1; without an A/A pair nothing is resolved."""
     if n == 0:
         return stats.NOT_RUN
     if n < stats.LEAST:
@@ -97,22 +114,22 @@ def _word(n: int, low: float, high: float, floor: float) -> str:
 def timed_at(
     loaded: Loaded, variant: Variant, metric: str, where: Mapping[str, Any]
 ) -> list[list[Row]]:
-    """The measurements of one variant at each place that has these coordinates, one a process.
+    """For each place with these coordinates, a variant's measurement of each process.
 
-    A place with a budget of tokens has to be asked for with it.
+    Places with a fixed number of tokens are only found if it is among the coordinates.
     """
     found = [
         group
         for group in loaded.timings.get((*variant, metric), [])
-        if all(group[0]["at"].get(name) == value for name, value in where.items())
-        and (TOKENS in where or TOKENS not in group[0]["at"])
+        if all(group[0]["coordinates"].get(name) == value for name, value in where.items())
+        and (TOKENS in where or TOKENS not in group[0]["coordinates"])
     ]
-    first = min((group[0]["seed"] for group in found), default=None)  # as good as any other
+    first = min((group[0]["seed"] for group in found), default=None)  # one seed is enough
     return [group for group in found if group[0]["seed"] == first]
 
 
 def log_seconds(group: list[Row]) -> list[float]:
-    """The mean log time in each process; nothing where one has none."""
+    """The mean log time of each process; empty if a process has no time."""
     held = [row["samples"] for row in group]
     if not all(isinstance(samples, list) and samples for samples in held):
         return []
@@ -122,27 +139,29 @@ def log_seconds(group: list[Row]) -> list[float]:
 
 
 def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
-    """The log ratio to the baseline's time in each process, the noise floor, and why there is no
-    ratio where there is none."""
+    """The log ratio to the baseline's time of each process, the noise floor, and the reason if
+    there is no ratio."""
     for row in group:
         if not isinstance(row["samples"], list):
             return [], math.nan, str(row["reason"])
-        if not isinstance(row["reference"], list):
+        if not isinstance(row["baseline_samples"], list):
             return [], math.nan, "timed without a reference"
     try:
-        logs = [stats.log_ratio(row["samples"], row["reference"]) for row in group]
+        logs = [stats.log_ratio(row["samples"], row["baseline_samples"]) for row in group]
     except ValueError as error:
         return [], math.nan, str(error)
     try:
-        same = [stats.log_ratio(row["twin"] or [], row["reference"]) for row in group]
-    except (ValueError, TypeError):  # the baseline was not timed beside itself
+        same = [
+            stats.log_ratio(row["baseline_again"] or [], row["baseline_samples"]) for row in group
+        ]
+    except (ValueError, TypeError):  # the baseline was not timed against itself
         return logs, math.nan, ""
     return logs, stats.noise_floor(same), ""
 
 
 def _tokens_per_second(group: list[Row]) -> float:
-    """All input tokens of the timed steps over all their time; of other calls not known."""
-    where = group[0]["at"]
+    """Input tokens of the timed steps divided by their time; NaN for other calls."""
+    where = group[0]["coordinates"]
     if group[0]["metric"] != "step_time" or not {"batch", "length"} <= where.keys():
         return math.nan
     samples = [sample for row in group for sample in row["samples"]]
@@ -154,8 +173,8 @@ def _peak_memory(frame: pd.DataFrame) -> dict[tuple[Any, ...], float]:
     peaks: dict[tuple[Any, ...], float] = {}
     held = frame[(frame["metric"] == "peak_memory") & frame["value"].notna()]
     for row in held.to_dict("records"):
-        if row["at"].get("of", "model") == "model":
-            key = *(row[name] for name in CELL[:3]), row["at"].get("length")
+        if row["coordinates"].get("of", "model") == "model":
+            key = *(row[name] for name in CELL[:3]), row["coordinates"].get("length")
             peaks[key] = max(peaks.get(key, 0.0), row["value"])
     return peaks
 
@@ -164,34 +183,34 @@ def _peak_memory(frame: pd.DataFrame) -> dict[tuple[Any, ...], float]:
 
 
 def curves(evidence: Evidence) -> pd.DataFrame:
-    """Every timed or counted point of a curve of at least three."""
+    """Every timed or counted point of curves with at least three points."""
     frame = pd.DataFrame([*_timed(evidence), *_counted(evidence.loaded)], columns=CURVES)
-    frame = frame.drop_duplicates([*CURVE, "label", "x"])  # the first seed is as good as another
+    frame = frame.drop_duplicates([*CURVE, "variant", "x"])  # one seed is enough
     points = frame.groupby(CURVE)["x"].transform("nunique") if len(frame) else []
     return frame[np.asarray(points, dtype=float) >= FEWEST].reset_index(drop=True)
 
 
 def on_curves(evidence: Evidence) -> pd.Series:
-    """Which rows of the speeds are points of a curve, where one number each says little."""
+    """Which rows of the speeds are points of a curve."""
     speeds = evidence.speeds
-    walked = [along(place) or {"series": None, "x": math.nan} for place in speeds["place"]]
-    frame = speeds[["ablation", "across", "metric"]].assign(
+    walked = [along(place) or {"series": None, "x": math.nan} for place in speeds["coordinates"]]
+    frame = speeds[["experiment", "factors", "metric"]].assign(
         series=[each["series"] for each in walked], x=[each["x"] for each in walked]
     )
-    keys = ["ablation", "across", "metric", "series"]
+    keys = ["experiment", "factors", "metric", "series"]
     return frame.groupby(keys, dropna=False)["x"].transform("nunique").astype(float) >= FEWEST
 
 
 def _timed(evidence: Evidence) -> list[Row]:
-    keys = ["ablation", "across", "metric", "at", "session"]
+    keys = ["experiment", "factors", "metric", "where", "session"]
     rows = evidence.speeds.to_dict("records")
     baselines: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        if row["label"] == row["control"]:  # the first seed is as good as another
+        if row["variant"] == row["baseline"]:  # one seed is enough
             baselines.setdefault(tuple(row[key] for key in keys), row)
     found = []
     for row in rows:
-        if where := along(row["place"]):
+        if where := along(row["coordinates"]):
             value = {"value": row["seconds"], "low": row["seconds_low"]}
             value |= {"high": row["seconds_high"]}
             reason = row["reason"] if math.isnan(row["seconds"]) else ""
@@ -201,7 +220,7 @@ def _timed(evidence: Evidence) -> list[Row]:
 
 
 def _ratio(own: Row, baseline: Row | None) -> Row:
-    """To the baseline at the same place: the session's reference may be at another."""
+    """The ratio to the baseline at the same place; the session's own may be at another."""
     logs, floor = [], math.log(own["floor"])
     if baseline and len(own["logs"]) == len(baseline["logs"]):
         logs = [a - b for a, b in zip(own["logs"], baseline["logs"], strict=True)]
@@ -219,20 +238,20 @@ def _counted(loaded: Loaded) -> list[Row]:
                 rows += loaded.of_metric(name, metric).to_dict("records")
     return [
         {
-            **{key: row[key] for key in ("ablation", "label", "across", "metric", "value")},
-            "name": variant_name(row["label"], row["across"]),
-            "control": loaded.experiments[row["ablation"]]["control"],
+            **{key: row[key] for key in ("experiment", "variant", "factors", "metric", "value")},
+            "name": variant_name(row["variant"], row["factors"]),
+            "baseline": loaded.experiments[row["experiment"]]["baseline"],
             **where,
             **{"logs": [], "log_seconds": []},
             "reason": row["reason"] if math.isnan(row["value"]) else "",
         }
         for row in rows
-        if (where := along(row["at"]))
+        if (where := along(row["coordinates"]))
     ]
 
 
 def along(place: Mapping[str, Any], names: Iterable[str] = WALKED) -> Row | None:
-    """How far along which coordinate, and the rest of the place in words: `batch 1, training`."""
+    """Which coordinate a place lies along, how far, and the rest in words: `batch 1, training`."""
     name = next((name for name in names if name in place), None)
     if name is None:
         return None
@@ -244,8 +263,8 @@ def along(place: Mapping[str, Any], names: Iterable[str] = WALKED) -> Row | None
 
 
 def crossings(frame: pd.DataFrame) -> pd.DataFrame:
-    """Where each variant of a timed curve and its baseline change places, with an interval."""
-    keys = ["ablation", "across", "label", "control", "metric", "along", "series"]
+    """Where each variant of a timed curve crosses its baseline, with an interval."""
+    keys = ["experiment", "factors", "variant", "baseline", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):
         known = points[points["logs"].map(len) > 0].sort_values("x")
@@ -255,13 +274,13 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
         logs, floor = np.array(known["logs"].tolist()).T, known["floor"].fillna(0.0).max()
         where = stats.crossing(known["x"].to_numpy(float), logs, floor)
         rows.append({**dict(zip(keys, found, strict=True)), **vars(where)})
-    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "at"])
+    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "where"])
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:
-    """How each curve grows over the longer half of its lengths: the power of the length, with
-    a 95 % interval over processes."""
-    keys = ["ablation", "across", "label", "metric", "along", "series"]
+    """The power of the length by which each curve grows over the longer half of its lengths, with a
+    95 % interval over processes."""
+    keys = ["experiment", "factors", "variant", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):
         counted = points["value"].notna() & (points["value"] > 0)

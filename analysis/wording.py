@@ -1,4 +1,4 @@
-"""Numbers, names and units as text. Names come from users and may hold anything, at any length."""
+"""Numbers, names and units as text. Names come from users and may hold anything."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 
 from ablations.store.words import nearest_label
 
-OPEN, CLOSE = "\x02", "\x03"  # around a name: no name that was read holds one
+OPEN, CLOSE = "\x02", "\x03"  # around a name; names that were read hold neither
 UNITLESS = frozenset({"", "1", "fraction", "ratio"})
 
 # --- names
 
 
 def short(text: str, most: int = 80) -> str:
-    """A name that fits in a sentence."""
+    """A name cut to at most so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def named(name: str) -> str:
-    """A name in a sentence, marked: the page sets it as code, so that `none` is no pronoun."""
+    """Mark a name in a sentence; the page sets it as code, so that `none` is no pronoun."""
     return f"{OPEN}{short(name)}{CLOSE}"
 
 
 def plain(text: str) -> str:
-    """A sentence for the terminal: its names in quotation marks."""
+    """A sentence for the terminal, with marked names in quotation marks."""
     return text.replace(OPEN, "“").replace(CLOSE, "”")
 
 
 def variant_name(label: str, across: str) -> str:
-    """A variant at its factors: `1 head [data=3k]`."""
+    """A variant with the levels of its factors: `1 head [data=3k]`."""
     return f"{label} [{across}]" if across else label
 
 
 def check_known(word: str, known: Sequence[str], kind: str) -> None:
-    """Raise a ValueError with the nearest known word."""
+    """Raise a ValueError that suggests the nearest known word."""
     if word not in known:
         raise ValueError(f"no {kind} {word[:60]!r}. {nearest_label(word[:100], known)}")
 
@@ -54,7 +54,7 @@ def printable(value: Any) -> Any:
 
 
 def safe(name: str) -> str:
-    """A name for a file or an anchor, unique: `positions/g2p` is `positions--g2p`, and a name with
+    """A unique name for a file or an anchor: `positions--g2p` for `positions/g2p`; a name with
     other characters than letters, digits and dashes gets a digest."""
     parts = [re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in name.lower().split("/")]
     plain_name = "--".join(parts)
@@ -79,7 +79,7 @@ def first_few(words: Sequence[str], most: int) -> str:
 
 
 def number(value: float, half_width: float = math.nan) -> str:
-    """A number with as many digits as its interval supports; three digits without one.
+    """A number with as many digits as its interval supports, or three without one.
 
     Half the interval's width gives two digits below 3 and one from there on, as in the Particle
     Data Group's tables.
@@ -146,10 +146,10 @@ def plus_minus(share: float) -> str:
 
 
 def after_number(unit: str) -> str:
-    """A unit behind a number, ` nats/token`; a share or a ratio has none."""
+    """` nats/token` behind a number; empty for shares and ratios."""
     return "" if unit in UNITLESS else f" {unit}"
 
 
 def after_heading(unit: str) -> str:
-    """` (nats/token)` behind the heading of a column or an axis, or nothing."""
+    """` (nats/token)` behind a heading; empty for shares and ratios."""
     return "" if unit in UNITLESS else f" ({unit})"

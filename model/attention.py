@@ -1,4 +1,4 @@
-"""Attention itself: how queries meet keys, what is hidden, and the paths that compute it.
+"""Attention: scale, similarity, mask, and the paths that compute it.
 
 softmax(similarity(q, k) · scale + bias) v over the keys that may be seen (Vaswani et al. 2017,
 eq. 1). All paths give the same numbers up to rounding.
@@ -17,14 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import Batch
-from model.config import ConfigError, Family
+from model.config import Checked, ConfigError, Registry, ranged
 from model.layers import evaluating, hooked
 
-SCALE = Family("scale")
+SCALE = Registry("scale")
 
 
 class Scale(nn.Module):
-    """Queries in, queries and a plain factor out: a fixed scale costs nothing."""
+    """Returns queries and a factor: a fixed scale is folded into the product."""
 
     factor: float = 1.0
 
@@ -69,13 +69,9 @@ class LearnedScale(Scale):
     """e^s with one s for each head (Henry et al. 2020)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        start: float | None = None
+    class Config(Checked):
+        start: float | None = ranged(None, above=0)
         """The scale before training. Left out: 1/√d_head."""
-
-        def __post_init__(self) -> None:
-            if self.start is not None and self.start <= 0:
-                raise ConfigError([f"start={self.start}: must be positive"])
 
     def __init__(self, config: Config, n_heads: int, d_head: int) -> None:
         super().__init__()
@@ -86,13 +82,13 @@ class LearnedScale(Scale):
         return q_BHTK * self.log.exp()[:, None, None], 1.0
 
 
-PATH = Family("path")
-MASK = Family("mask")
-SIMILARITY = Family("similarity")
+PATH = Registry("path")
+MASK = Registry("mask")
+SIMILARITY = Registry("similarity")
 
 
 class Similarity(nn.Module):
-    """Queries and keys in, such that their dot product is what is to be compared, out."""
+    """Maps queries and keys so that their dot product is the similarity."""
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
@@ -118,7 +114,7 @@ class CosineSimilarity(Similarity):
 
 
 def _unit(x_BHTK: Tensor) -> Tensor:
-    """Of length one. In half precision 1e-12 would be zero, and its inverse infinite."""
+    """Normalised. In half precision 1e-12 would be zero."""
     eps = 1e-12 if torch.finfo(x_BHTK.dtype).bits > 16 else 1e-3
     return F.normalize(x_BHTK, dim=-1, eps=eps)
 
@@ -135,7 +131,7 @@ class Infinity(nn.Module):
 
 @MASK.register("zero")
 class Zero(nn.Module):
-    """Hidden scores become 0, and e⁰ = 1: the future still has weight. For the claim alone."""
+    """Hidden scores become 0, and e⁰ = 1: the future still has weight. For a claim."""
 
     hides = False
 
@@ -155,7 +151,7 @@ def visible(
 
 
 class Shown(nn.Module):
-    """B H T S: weights on their way, to be hooked by `attention`."""
+    """B H T S: passes weights through, for the hook of `attention`."""
 
     @property
     def is_watched(self) -> bool:
@@ -285,7 +281,9 @@ def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     A recurrent model's attention has one head.
     """
     named = model.named_modules()
-    names: dict[nn.Module, str] = {part: name for name, part in named if isinstance(part, Shown)}
+    names: dict[nn.Module, str] = {
+        module: name for name, module in named if isinstance(module, Shown)
+    }
     found: dict[str, Tensor] = {}
 
     def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:

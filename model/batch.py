@@ -1,10 +1,11 @@
-"""What a model is given and what it should answer.
+"""Batches, and the loss.
 
 B: sequences, T: target positions, S: source positions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -31,7 +32,7 @@ class Batch:
     segments: Tensor | None = None  # B S: the part of the source that a token belongs to
 
     def __post_init__(self) -> None:
-        """Lengths that do not fit would end in NaN; on an accelerator they are taken on trust."""
+        """Lengths that do not fit would end in NaN; on an accelerator they are not checked."""
         for name, lengths, tokens in (
             ("lengths", self.lengths, self.inputs),
             ("source_lengths", self.source_lengths, self.source),
@@ -74,17 +75,17 @@ class Batch:
         return cls(labels_BT, inputs_BT, lengths_B, source_BS, source_lengths_B)
 
     def to(self, device: torch.device | str) -> Batch:
-        moved = {
-            name: value.to(device, non_blocking=True)
-            for name, value in vars(self).items()
-            if value is not None
-        }
-        return replace(self, **moved)
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     @property
     def tokens(self) -> int:
         """How many labels the loss is averaged over."""
         return int((self.labels != IGNORE).sum())
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same batch with every tensor changed."""
+        each = {name: change(value) for name, value in vars(self).items() if value is not None}
+        return replace(self, **each)
 
 
 def positions(length: int, like: Tensor, start: int = 0) -> Tensor:

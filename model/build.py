@@ -1,4 +1,4 @@
-"""From a written choice to a model: the only place that turns names into objects."""
+"""Builds a model from a config: the only place that turns names into objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from model.heads import HEAD, Head
 from model.init import INIT, NoDraws, initialise
 from model.layers import Joint
 from model.mixers import MIXER, NoMixer, convolution, recurrences, window  # noqa: F401  (they register mixers)
-from model.mixers.attention import Attention
+from model.mixers.attention import Attention, Scoring
 from model.positions import POSITION, Position
 from model.residual import NORM, RESIDUAL
 from model.rnn import CELL, SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
@@ -36,7 +36,7 @@ def resolve(written: Any) -> dict[str, Any]:
 def build(written: Any, source_size: int | None, target_size: int, seed: int | None) -> nn.Module:
     """The model for these vocabularies; a seed of None leaves the values undefined."""
     resolved = resolve(written)
-    part = MODEL.parts[resolved.pop("name")]
+    part = MODEL.components[resolved.pop("name")]
     config = part.Config(**resolved)
     assemble = _ASSEMBLE.get(part) or part.assemble
     with NoDraws():
@@ -53,8 +53,7 @@ def _transformer(
     if has_encoder and source_size is None:
         raise ValueError(f"model.kind={config.kind} needs a task with a source")
     names = (
-        "d_model", "n_heads", "d_head", "depth", "dropout", "max_len",
-        "attention_dropout", "feedforward_dropout",
+        "d_model", "n_heads", "d_head", "depth", "dropout", "max_len", "feedforward_dropout"
     )  # fmt: skip
     given: dict[str, Any] = {name: getattr(config, name) for name in names}
     given["target_size"] = target_size
@@ -65,13 +64,15 @@ def _transformer(
         return NORM.build(config.norm, **given)
 
     def mixer(written: Any, position: Position, layer: int, causal: bool, cross: bool) -> Any:
-        parts = {
-            "position": position,
-            "scale": SCALE.build(config.scale, **given),
-            "similarity": SIMILARITY.build(config.similarity, **given),
-            "path": PATH.build(config.path, **given),
-        }
-        return MIXER.build(written, **given, **parts, layer=layer, causal=causal, cross=cross)
+        scoring = Scoring(
+            position,
+            SCALE.build(config.scale, **given),
+            SIMILARITY.build(config.similarity, **given),
+            PATH.build(config.path, **given),
+            config.attention_dropout,
+        )
+        where = {"layer": layer, "causal": causal, "cross": cross}
+        return MIXER.build(written, scoring=scoring, **where, **given)
 
     def block(position: Position, layer: int, causal: bool, reads_memory: bool) -> Block:
         own = mixer(config.mixer, position, layer, causal, False)
@@ -82,7 +83,7 @@ def _transformer(
         feedforward = FEEDFORWARD.build(config.feedforward, **given)
         if isinstance(feedforward, NoFeedForward):
             feedforward = None
-        sublayers = sum(part is not None for part in (own, cross, feedforward))
+        sublayers = sum(each is not None for each in (own, cross, feedforward))
         residual = RESIDUAL.build(
             config.residual, make_norm=make_norm, sublayers=sublayers, **given
         )
@@ -125,7 +126,7 @@ def _crossing(mixer: dict[str, Any]) -> dict[str, Any]:
     Whatever option attention knows by the same name reaches it; others are about a mixer's own
     sequence, such as how far it sees.
     """
-    if MIXER.part(mixer["name"]).crosses:
+    if MIXER.component(mixer["name"]).crosses:
         return mixer
     known = {field.name for field in fields(Attention.Config)}
     options = {name: value for name, value in mixer.items() if name in known}

@@ -1,6 +1,6 @@
-"""Options as dataclasses: a value is checked, converted and, where it is wrong, named.
+"""Registries of components, and their options as checked dataclasses.
 
-Defaults live in the Config of each part and nowhere else.
+Defaults live in the Config of each component and nowhere else.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
             problem = _mismatch(value, hints[key]) or str(error).splitlines()[0]
         if problem is not None:
             problems.append(f"{path}.{key}: {problem}".lstrip("."))
-    for key in families.keys() - options.keys():  # fill the defaults of default parts
+    for key in families.keys() - options.keys():  # the defaults of default components
         given[key] = families[key].resolve(getattr(config(), key))
     problems += [
         f"{path}.{key}: must be given".lstrip(".") for key in sorted(needed - set(options))
@@ -91,25 +91,44 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     return made
 
 
-def too_small(config: Any, **least: int) -> list[str]:
-    """A problem for each option that is below the least it may be."""
-    return [
-        f"{name}={getattr(config, name)}: must be at least {number}"
-        for name, number in least.items()
-        if getattr(config, name) < number
-    ]
+def ranged(default: Any, **limits: float) -> Any:
+    """A Config field with limits: `least`, `above`, `most` or `below`. None is always allowed."""
+    return field(default=default, metadata={"limits": limits})
+
+
+class Checked:
+    """A Config that is refused, with all that is wrong, where an option is out of its limits."""
+
+    def __post_init__(self) -> None:
+        if problems := self.problems():
+            raise ConfigError(problems)
+
+    def problems(self) -> list[str]:
+        """One line for each problem; a subclass may add its own."""
+        found = []
+        for option in fields(self):  # type: ignore[arg-type]
+            value, limits = getattr(self, option.name), option.metadata.get("limits", {})
+            is_kept = {
+                "least": lambda x, limit: x >= limit, "above": lambda x, limit: x > limit,
+                "most": lambda x, limit: x <= limit, "below": lambda x, limit: x < limit,
+            }  # fmt: skip
+            if value is not None and not all(is_kept[n](value, x) for n, x in limits.items()):
+                words = {"least": "at least", "most": "at most"}
+                said = " and ".join(f"{words.get(n, n)} {x:,}" for n, x in limits.items())
+                found.append(f"{option.name}={value}: must be {said}")
+        return found
 
 
 @cache
 def _tree(config: Any) -> Any:
-    """The dataclass as OmegaConf knows it; only values that were just written are read from it."""
+    """The structured config of a dataclass."""
     tree = OmegaConf.structured(config)
     OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
     return tree
 
 
 def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
-    """The value as the field's type has it."""
+    """The value converted to the field's type."""
     if isinstance(value, float) and value.is_integer() and int in (hint, *get_args(hint)):
         value = int(value)
     if _is_plain(value, hint):
@@ -121,7 +140,7 @@ def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
 
 
 def _is_plain(value: Any, hint: Any) -> bool:
-    """Whether a value needs no conversion to be what a simple hint says."""
+    """Whether a value already has the type of a simple hint."""
     if hint in (list[Any], dict[str, Any]):
         return type(value) is get_origin(hint)
     if get_origin(hint) is Literal:
@@ -136,7 +155,7 @@ WORDS = {
 
 
 def _mismatch(value: Any, hint: Any) -> str | None:
-    """What a plain field expects, in words; None where it is not so plain."""
+    """What a simple field expects, in words; None for other fields."""
     kinds = get_args(hint) or (hint,)
     words = list(kinds) if get_origin(hint) is Literal else [WORDS.get(kind, "") for kind in kinds]
     if get_origin(hint) is list or "" in words:
@@ -162,36 +181,36 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The Config of a part that has nothing to choose."""
+    """The Config of a component without options."""
 
 
-def choice(family: Family, default: str, **options: Any) -> Any:
+def choice(family: Registry, default: str, **options: Any) -> Any:
     """A Config field that holds a choice of `family`."""
     return field(default_factory=lambda: {"name": default, **options}, metadata={"family": family})
 
 
-class Family:
-    """Names → parts, and the way from a written choice to a built part."""
+class Registry:
+    """Names → components, and how a written choice becomes a built component."""
 
     def __init__(self, word: str) -> None:
         self.word = word
-        self.parts: dict[str, Any] = {}
+        self.components: dict[str, Any] = {}
         self._known: dict[Any, Any] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        def enter(part: T) -> T:
-            if name in self.parts:
+        def enter(component: T) -> T:
+            if name in self.components:
                 raise ValueError(f"{self.word} '{name}' is registered twice")
-            self.parts[name] = part
-            return part
+            self.components[name] = component
+            return component
 
         return enter
 
-    def part(self, name: str, path: str = "") -> Any:
-        if name not in self.parts:
+    def component(self, name: str, path: str = "") -> Any:
+        if name not in self.components:
             where = f"{path}: " if path else ""
-            raise ConfigError([f"{where}no {self.word} '{name}'. {nearest(name, self.parts)}"])
-        return self.parts[name]
+            raise ConfigError([f"{where}no {self.word} '{name}'. {nearest(name, self.components)}"])
+        return self.components[name]
 
     def resolve(self, written: Any, path: str = "") -> dict[str, Any]:
         """The choice with every default written out; ConfigError lists all that is wrong."""
@@ -199,37 +218,37 @@ class Family:
         return {"name": name, **asdict(config)}
 
     def build(self, written: Any, **given: Any) -> Any:
-        """The part, built from its options and from whatever of `given` its constructor names."""
+        """The component, built from its options and what else of `given` its constructor names."""
         name, config = self._read(written, self.word)
-        part = self.parts[name]
+        component = self.components[name]
         given["config"] = config
-        asked = _asked(part)
+        asked = _asked(component)
         missing = set(asked) - set(given)
-        assert not missing, f"{self.word} {part.__name__} asks for unknown {missing}"
-        return part(**{name: given[name] for name in asked})
+        assert not missing, f"{self.word} {component.__name__} asks for unknown {missing}"
+        return component(**{name: given[name] for name in asked})
 
     def _read(self, written: Any, path: str) -> tuple[str, Any]:
-        """The part's name and its Config; a choice that was read before is not read again."""
+        """The component's name and its Config; a choice is read once."""
         if isinstance(written, str):
             written = {"name": written}
         if not isinstance(written, Mapping) or not isinstance(written.get("name"), str):
             raise ConfigError([f"{path}: expected a {self.word}'s name, got {written!r}"])
-        part = self.part(written["name"], path)
-        key = (part, repr(written))
+        component = self.component(written["name"], path)
+        key = (component, repr(written))
         if key not in self._known:
             options = {key: value for key, value in written.items() if key != "name"}
-            config = validate(getattr(part, "Config", NoOptions), options, path)
+            config = validate(getattr(component, "Config", NoOptions), options, path)
             resolved = {"name": written["name"], **asdict(config)}
-            self._known[key] = self._known[part, repr(resolved)] = config
+            self._known[key] = self._known[component, repr(resolved)] = config
         return written["name"], self._known[key]
 
 
 @cache
-def _asked(part: Any) -> list[str]:
+def _asked(component: Any) -> list[str]:
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = inspect.signature(part).parameters.values()
+    parameters = inspect.signature(component).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind in named]
 
 
-MODEL = Family("model")
+MODEL = Registry("model")
 """Whole models."""

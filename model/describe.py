@@ -57,7 +57,7 @@ class Description:
 def describe(
     written: Any, source_size: int, target_size: int, length: int | None = None
 ) -> Description:
-    """On the meta device: no weight is ever there. Left out, the length is max_len."""
+    """Built on the meta device, without memory for weights. Left out, the length is max_len."""
     config = resolve(written)
     length = length or config.get("max_len", DEFAULT_LENGTH)
     try:
@@ -131,7 +131,7 @@ def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
 def _tree(description: Description) -> Iterator[str]:
     """Each component once, with the weights it owns; equal blocks are folded into one line."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
-    names = {part: name for family in FAMILIES for name, part in family.parts.items()}
+    names = {part: name for family in FAMILIES for name, part in family.components.items()}
     shown: set[nn.Module] = set()
 
     def size(place: str) -> int:
@@ -162,7 +162,7 @@ def _tree(description: Description) -> Iterator[str]:
 
 
 def _what(module: nn.Module, names: dict[Any, str]) -> str:
-    """The part's name, or the sizes of a matrix."""
+    """The component's name, or the sizes of a matrix."""
     if isinstance(module, Joint):
         rows = ", ".join(name for name, _ in module.splits["weight"])
         return f"{module.in_features:,} → {module.out_features:,}: {rows}"

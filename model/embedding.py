@@ -64,9 +64,9 @@ class Embedding(nn.Module):
 
 
 def _outside(numbers: Tensor, last: int) -> int | None:
-    """One that is not from 0 to `last`; the lookup's own check must do elsewhere.
+    """A number outside of 0 to `last`, on the CPU; elsewhere the lookup itself fails.
 
-    An accelerator is not kept waiting, and a compiled graph is not broken to ask.
+    Reading it would stall an accelerator and break a compiled graph.
     """
     if numbers.device.type != "cpu" or torch.compiler.is_compiling():
         return None

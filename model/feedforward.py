@@ -1,4 +1,4 @@
-"""What a block does to each token on its own.
+"""Feed-forward layers, which treat each token separately.
 
 D: d_model, F: ratio × d_model.
 """
@@ -13,23 +13,19 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError, Family
+from model.config import Checked, Registry, ranged
 from model.layers import Dropout, Joint
 
-FEEDFORWARD = Family("feedforward")
+FEEDFORWARD = Registry("feedforward")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Widths:
-    """Options of every feed-forward with an inside."""
+class Widths(Checked):
+    """Options of every feed-forward with a hidden layer."""
 
-    ratio: float = 4.0
-    """Width of the inside, in widths of the model."""
+    ratio: float = ranged(4.0, above=0)
+    """Hidden width over d_model."""
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if self.ratio <= 0:
-            raise ConfigError([f"ratio={self.ratio}: must be positive"])
 
     def inside(self, d_model: int) -> int:
         return max(1, round(self.ratio * d_model))
@@ -54,7 +50,7 @@ class TwoLayers(nn.Module):
 
 @FEEDFORWARD.register("linear")
 class WithoutActivation(TwoLayers):
-    """x itself: two layers that are worth one."""
+    """No activation: two layers that are worth one."""
 
     def activation(self, x_BTF: Tensor) -> Tensor:
         return x_BTF
@@ -115,4 +111,4 @@ class GEGLU(Gated):
 
 @FEEDFORWARD.register("none")
 class NoFeedForward(nn.Module):
-    """Nothing: the block leaves this sublayer out."""
+    """No feed-forward: the block leaves this sublayer out."""

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
-from model.config import Family
+from model.config import Registry
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
 from model.heads import Head
@@ -77,7 +77,7 @@ class Cost:
 
 
 def parameters(model: nn.Module) -> int:
-    """Trained numbers; a tied weight counts once."""
+    """Number of trained parameters; a tied weight counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -142,8 +142,8 @@ def kinds_of(model: nn.Module) -> dict[nn.Module, str]:
     return found
 
 
-def _classes(family: Family) -> tuple[type, ...]:
-    return tuple(part for part in family.parts.values() if isinstance(part, type))
+def _classes(family: Registry) -> tuple[type, ...]:
+    return tuple(part for part in family.components.values() if isinstance(part, type))
 
 
 class Meter:
@@ -182,7 +182,7 @@ class Meter:
             self._flush(self._at_work[-1])
 
     def _run_steps(self, layer: Layer, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        """As `Layer.run_steps` does, with the second step for all that follow."""
+        """As `Layer.run_steps`, counting the second step for all that follow."""
         input_BTG = F.linear(x_BTD, layer.weight_ih_l0, layer.bias_ih_l0)
         length = x_BTD.shape[1]
         for times in (1, length - 1):
@@ -223,12 +223,12 @@ def signature(module: nn.Module) -> Any:
     return [
         (
             name,
-            type(part),
-            {key: _setting(value) for key, value in vars(part).items() if key not in library},
-            {key: value.shape for key, value in part.named_parameters(recurse=False)},
-            {key: value.shape for key, value in part.named_buffers(recurse=False)},
+            type(below),
+            {key: _setting(value) for key, value in vars(below).items() if key not in library},
+            {key: value.shape for key, value in below.named_parameters(recurse=False)},
+            {key: value.shape for key, value in below.named_buffers(recurse=False)},
         )
-        for name, part in module.named_modules()
+        for name, below in module.named_modules()
     ]
 
 
@@ -242,7 +242,7 @@ def _setting(value: Any) -> Any:
 
 
 def _replace(exits: ExitStack, module: nn.Module, name: str, method: Callable[..., Any]) -> None:
-    """On this one instance, until `exits` closes."""
+    """Replace a method of one instance until `exits` closes."""
     vars(module)[name] = method
     exits.callback(vars(module).pop, name)
 

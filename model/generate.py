@@ -1,4 +1,4 @@
-"""Answers, one token at a time: greedy, sampled, or by beam search.
+"""Generation, one token at a time: greedy, sampled, or by beam search.
 
 B: sequences, W: beams, T: positions given now, S: source positions, V: vocabulary.
 """
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from model.batch import BOS, EOS, Batch
 from model.layers import evaluating
@@ -27,31 +28,16 @@ class Decoding:
 
     def select(self, rows_B: Tensor) -> Decoding:
         """The same with other sequences: some dropped, some doubled."""
-        return replace(
-            self,
-            states=_select(self.states, rows_B),
-            memory=_select(self.memory, rows_B),
-            memory_lengths=_select(self.memory_lengths, rows_B),
-        )
-
-
-def _select(tree: Any, rows_B: Tensor) -> Any:
-    if tree is None:
-        return None
-    if isinstance(tree, Tensor):
-        return tree.index_select(0, rows_B)
-    return type(tree)(_select(branch, rows_B) for branch in tree)
+        kept = (self.states, self.memory, self.memory_lengths)
+        states, memory, lengths = tree_map_only(Tensor, lambda x: x.index_select(0, rows_B), kept)
+        return replace(self, states=states, memory=memory, memory_lengths=lengths)
 
 
 class Generator(Protocol):
-    """What a model offers so that it can be asked for an answer."""
+    """The interface of a model that generates."""
 
     def begin(
-        self,
-        sequences: int,
-        capacity: int,
-        source_BS: Tensor | None,
-        source_lengths_B: Tensor | None,
+        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
     ) -> Decoding: ...
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]: ...
@@ -59,7 +45,7 @@ class Generator(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: a source, a prompt, or both. Without a prompt an answer starts from BOS."""
+    """What a generation starts from: a source, a prompt, or both; without a prompt, BOS."""
 
     source: Tensor | None = None  # B S
     source_lengths: Tensor | None = None  # B
@@ -67,7 +53,7 @@ class Question:
     prompt_lengths: Tensor | None = None  # B
 
     def __post_init__(self) -> None:
-        """Whatever a batch would refuse is refused here."""
+        """Refuses what a batch would refuse."""
         if self.source is None and self.prompt is None:
             raise ValueError("nothing is asked: give a source or a prompt")
         if self.source is not None:
@@ -230,7 +216,7 @@ class _Beams:
         self.is_done = False
 
     def read(self, token: int) -> list[Candidate]:
-        """The prompt goes on, in one beam."""
+        """Force a token of the prompt, in one beam."""
         return [(0.0, 0, token)] + [NO_CANDIDATE] * (self.width - 1)
 
     def grow(self, values: list[float], places: list[tuple[int, int]]) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""What a stack's vectors are turned into at the end.
+"""Heads: from the vectors of a stack to logits.
 
 B: sequences, T: positions, D: d_model, V: vocabulary or classes.
 """
@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.config import Family
+from model.config import Registry
 
-HEAD = Family("head")
+HEAD = Registry("head")
 
 
 class Head(nn.Module):
@@ -92,7 +92,7 @@ def _first(x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
 
 
 def last(x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
-    """Each sequence's vector at its real end."""
+    """The vector of each sequence's last real token."""
     if lengths_B is None:
         return x_BTD[:, -1]
     return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1]

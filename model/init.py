@@ -1,4 +1,4 @@
-"""First values that pair variants: equal name and shape, equal numbers.
+"""Initial values. Variants share those of parameters of equal name and shape.
 
 Each parameter is drawn on the CPU from a generator of its own, seeded by (seed, name). Projections
 that are computed jointly are drawn apart, under their logical names.
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.config import ConfigError, Family
+from model.config import Checked, Registry, ranged
 
-INIT = Family("init")
+INIT = Registry("init")
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,8 @@ class Normal(Initial):
     """N(0, std²) everywhere (GPT-2, BERT)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        std: float = 0.02
-
-        def __post_init__(self) -> None:
-            if self.std <= 0:
-                raise ConfigError([f"std={self.std}: must be positive"])
+    class Config(Checked):
+        std: float = ranged(0.02, above=0)
 
     def __init__(self, config: Config) -> None:
         self.std = config.std
@@ -93,7 +89,7 @@ _LIBRARY_ROLES: dict[type[nn.Module], dict[str, Role]] = {
 
 
 def _role(module: nn.Module, name: str, part: str = "") -> Role:
-    """Of a parameter, or of one of the parts that are computed jointly in it."""
+    """The role of a parameter, or of one projection in a joint matrix."""
     declared = getattr(module, "roles", {})
     for key in (f"{part}.{name}", name):
         if key in declared:
@@ -135,7 +131,7 @@ def initialise(model: nn.Module, rule: Initial, seed: int) -> None:
 
 
 class NoDraws(TorchFunctionMode):
-    """While parts are built: the library's own first values are not drawn, ours follow.
+    """Skips torch's own initialisation while a model is built.
 
     On the meta device they would cost seconds, for torch then loads its compiler.
     """

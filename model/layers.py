@@ -1,4 +1,4 @@
-"""Layers that torch has too, with what is missing there."""
+"""Small additions to torch layers, hooks, and evaluation mode."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ def hooked(modules: Iterable[nn.Module], hook: Callable[..., Any]) -> Iterator[N
 
 
 class Dropout(nn.Dropout):
-    """nn.Dropout without the call, and without its hooks, where nothing would be dropped.
-
-    In step-by-step generation a call that changes nothing is a good part of the time.
-    """
+    """nn.Dropout that skips the call where nothing would be dropped, to save time in generation."""
 
     def __call__(self, x: Tensor, *rest: Any) -> Tensor:
         return super().__call__(x, *rest) if self.training and self.p else x
@@ -51,7 +48,7 @@ def evaluating(model: Any) -> Iterator[None]:
 
 @contextmanager
 def keeping_modes(model: nn.Module) -> Iterator[None]:
-    """Every module's own mode comes back, a frozen part's too, whatever happens in the block."""
+    """Restores the training mode of every module after the block."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         yield

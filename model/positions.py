@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError, Family
+from model.config import Checked, ConfigError, Registry, ranged
 from model.init import Spread
 
-POSITION = Family("position")
+POSITION = Registry("position")
 
 
 class Position(nn.Module):
@@ -73,19 +73,18 @@ class InputScheme(Position):
     """A subclass says what the vectors are; here they are added to the tokens' or appended."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         join: Literal["add", "concat"] = "add"
         """Added to the token vectors (a narrow vector to their first dimensions), or appended to
         shorter ones, so that both together have d_model dimensions."""
         every_layer: bool = False
         """Whether they are added again before every block after the first."""
 
-        def __post_init__(self) -> None:
-            if self.every_layer and self.join != "add":
-                raise ConfigError(
-                    [f"every_layer=true: join={self.join} leaves no room in later blocks; "
-                     "choose join=add"]
-                )  # fmt: skip
+        def problems(self) -> list[str]:
+            if not self.every_layer or self.join == "add":
+                return super().problems()
+            why = f"join={self.join} leaves no room in later blocks; choose join=add"
+            return [*super().problems(), f"every_layer=true: {why}"]
 
     def __init__(self, config: Config, d_model: int, width: int) -> None:
         super().__init__()
@@ -121,13 +120,11 @@ class FreeWidth(InputScheme):
         width: int | None = None
         """Of vectors that are appended. Left out: d_model / 4."""
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.width is not None and self.join == "add":
-                raise ConfigError(
-                    [f"width={self.width}: join=add needs all of d_model; leave width out or "
-                     "choose join=concat"]
-                )  # fmt: skip
+        def problems(self) -> list[str]:
+            if self.width is None or self.join != "add":
+                return super().problems()
+            fix = "join=add needs all of d_model; leave width out or choose join=concat"
+            return [*super().problems(), f"width={self.width}: {fix}"]
 
         def choose(self, d_model: int) -> int:
             if self.join == "add":
@@ -175,12 +172,7 @@ class Sinusoidal(FreeWidth):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(FreeWidth.Config):
-        base: float = 10_000.0
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.base <= 0:
-                raise ConfigError([f"base={self.base}: must be above 0"])
+        base: float = ranged(10_000.0, above=0)
 
     def __init__(self, config: Config, d_model: int) -> None:
         super().__init__(config, d_model, config.choose(d_model))
@@ -211,14 +203,9 @@ class Learned(FreeWidth):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(FreeWidth.Config):
-        std: float | None = None
+        std: float | None = ranged(None, above=0)
         """Standard deviation of the first values. Left out: as the initial rule draws embeddings,
         which embedding_scale does not multiply here."""
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.std is not None and self.std <= 0:
-                raise ConfigError([f"std={self.std}: must be positive"])
 
     def __init__(self, config: Config, d_model: int, max_len: int) -> None:
         super().__init__(config, d_model, config.choose(d_model))
@@ -239,21 +226,12 @@ class Rotary(Position):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        theta: float = 10_000.0
-        fraction: float = 1.0
+    class Config(Checked):
+        theta: float = ranged(10_000.0, above=0)
+        fraction: float = ranged(1.0, above=0, most=1)
         """How much of each head turns; the rest knows no position."""
         pairing: Literal["halves", "neighbours"] = "halves"
         """Which dimensions are a pair: i and i + w/2 (GPT-NeoX, Llama) or 2i and 2i + 1 (GPT-J)."""
-
-        def __post_init__(self) -> None:
-            problems = []
-            if self.theta <= 0:
-                problems.append(f"theta={self.theta}: must be above 0")
-            if not 0 < self.fraction <= 1:
-                problems.append(f"fraction={self.fraction}: must be above 0 and at most 1")
-            if problems:
-                raise ConfigError(problems)
 
     def __init__(self, config: Config, d_head: int) -> None:
         super().__init__()
@@ -300,15 +278,11 @@ class Shaw(Position):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        clip: int = 16
+    class Config(Checked):
+        clip: int = ranged(16, least=1)
         """From here on all distances are one."""
         shared: bool = False
         """Whether all layers of a stack have the same vectors; the paper's have their own."""
-
-        def __post_init__(self) -> None:
-            if self.clip < 1:
-                raise ConfigError([f"clip={self.clip}: must be at least 1"])
 
     def __init__(self, config: Config, d_head: int) -> None:
         super().__init__()
@@ -356,15 +330,15 @@ class T5(Position):
     buckets_R: Tensor
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         n_buckets: int = 32
         max_distance: int = 128
         """From here on all distances are one."""
         shared: bool = True
         """Whether all layers of a stack have one table, as in T5."""
 
-        def __post_init__(self) -> None:
-            problems = []
+        def problems(self) -> list[str]:
+            problems = super().problems()
             if self.n_buckets < 4 or self.n_buckets % 2:
                 problems.append(f"n_buckets={self.n_buckets}: must be even and at least 4")
             if self.max_distance <= self.n_buckets // 2:
@@ -372,8 +346,7 @@ class T5(Position):
                     f"max_distance={self.max_distance}: must be above n_buckets / 2 = "
                     f"{self.n_buckets // 2}, where buckets begin to hold more than one distance"
                 )
-            if problems:
-                raise ConfigError(problems)
+            return problems
 
     def __init__(self, config: Config, n_heads: int, causal: bool) -> None:
         super().__init__()

@@ -11,23 +11,19 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import ConfigError, Family
+from model.config import Checked, Registry, ranged
 from model.layers import Dropout
 
-NORM = Family("norm")
+NORM = Registry("norm")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Affine:
+class Affine(Checked):
     """Options of every norm."""
 
-    eps: float = 1e-5
+    eps: float = ranged(1e-5, above=0)
     affine: bool = True
     """Whether there is a learned gain."""
-
-    def __post_init__(self) -> None:
-        if self.eps <= 0:
-            raise ConfigError([f"eps={self.eps}: must be positive"])
 
 
 @NORM.register("layer")
@@ -51,7 +47,7 @@ class RMSNorm(nn.RMSNorm):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Affine):
-        eps: float = 1e-6
+        eps: float = ranged(1e-6, above=0)
 
     roles: ClassVar = {"weight": 1.0}
 
@@ -67,7 +63,7 @@ class NoNorm(nn.Module):
         return x_BTD
 
 
-RESIDUAL = Family("residual")
+RESIDUAL = Registry("residual")
 
 Sublayer = Callable[[Tensor], Tensor]
 

@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch, positions
-from model.config import MODEL, ConfigError, Family, choice, too_small
+from model.config import MODEL, Checked, Registry, choice, ranged
 from model.embedding import Embedding
 from model.generate import Decoding
 from model.heads import Head, last
 from model.init import INIT, Role
 from model.layers import Dropout, Joint
 
-CELL = Family("cell")
-SCORE = Family("score")
+CELL = Registry("cell")
+SCORE = Registry("score")
 
 CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
 
@@ -79,9 +79,9 @@ class Layer(nn.RNNBase):
         """All hidden vectors, and the state after the last position."""
         if self.in_steps:
             return self.run_steps(x_BTD, state)
-        given = tuple(part[None].contiguous() for part in state)
+        given = tuple(each[None].contiguous() for each in state)
         y_BTH, after = self(x_BTD, given if self.kept > 1 else given[0])
-        return y_BTH, tuple(part[0] for part in (after if self.kept > 1 else (after,)))
+        return y_BTH, tuple(each[0] for each in (after if self.kept > 1 else (after,)))
 
     def run_steps(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         input_BTG = F.linear(x_BTD, self.weight_ih_l0, self.bias_ih_l0)  # needs no loop
@@ -200,14 +200,14 @@ class Recurrent(nn.Module):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         kind: Literal["decoder", "encoder_decoder"] = "encoder_decoder"
         """A language model, or a bidirectional encoder and a decoder that starts from its end."""
-        d_model: int = 64
+        d_model: int = ranged(64, least=1)
         """Width of embeddings and of hidden states."""
-        depth: int = 1
+        depth: int = ranged(1, least=1)
         """Layers of the encoder and of the decoder."""
-        dropout: float = 0.0
+        dropout: float = ranged(0.0, least=0, below=1)
         """Of embeddings and of what a layer hands upwards."""
         tied: bool = False
         """Whether one table serves the target's embedding and the output."""
@@ -216,14 +216,11 @@ class Recurrent(nn.Module):
         """How the decoder of an encoder_decoder reads the source."""
         init: dict[str, Any] = choice(INIT, "xavier")
 
-        def __post_init__(self) -> None:
-            problems = too_small(self, d_model=1, depth=1)
-            if self.kind == "encoder_decoder" and self.d_model % 2:
-                problems.append(f"d_model={self.d_model}: must be even, half for each direction")
-            if not 0 <= self.dropout < 1:
-                problems.append(f"dropout={self.dropout}: must be from 0 to below 1")
-            if problems:
-                raise ConfigError(problems)
+        def problems(self) -> list[str]:
+            if self.kind == "decoder" or self.d_model % 2 == 0:
+                return super().problems()
+            odd = f"d_model={self.d_model}: must be even, half for each direction"
+            return [*super().problems(), odd]
 
     def __init__(self, decoder: Layers, head: Head) -> None:
         super().__init__()
@@ -238,11 +235,7 @@ class Recurrent(nn.Module):
         return self.step(batch.inputs, decoding)[0]
 
     def begin(
-        self,
-        sequences: int,
-        capacity: int,
-        source_BS: Tensor | None,
-        source_lengths_B: Tensor | None,
+        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
     ) -> Decoding:
         return Decoding(0, self.decoder.start(sequences))
 
@@ -374,22 +367,18 @@ class Seq2Seq(Recurrent):
         self.dropout = Dropout(dropout)
 
     def begin(
-        self,
-        sequences: int,
-        capacity: int,
-        source_BS: Tensor | None,
-        source_lengths_B: Tensor | None,
+        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
     ) -> Decoding:
         if source_BS is None:
             raise ValueError("the batch has no source: an encoder needs one")
         self.encoder.embedding.check(source_BS, "source")
-        memory_BSH, ends = self.encoder(source_BS, source_lengths_B)
+        memory_BSH, ends = self.encoder(source_BS, lengths_B)
         layers = [
             tuple(torch.tanh(state_BH) for state_BH in bridge(end_BH))
             for bridge, end_BH in zip(self.bridges, ends, strict=True)
         ]
         states = (layers, self.score.keys(memory_BSH))
-        return Decoding(0, states, memory_BSH, source_lengths_B)
+        return Decoding(0, states, memory_BSH, lengths_B)
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         layers, keys_BSH = decoding.states

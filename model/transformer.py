@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import MASK, PATH, SCALE, SIMILARITY
 from model.batch import Batch, positions
-from model.config import MODEL, ConfigError, choice, too_small
+from model.config import MODEL, Checked, choice, ranged
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
@@ -28,7 +28,7 @@ BlockState: TypeAlias = tuple[MixerState, ...]  # one for each mixer of the bloc
 
 
 class Block(nn.Module):
-    """Mixers, then a feed-forward, each joined to the stream by the residual part."""
+    """Mixers, then a feed-forward, each joined to the stream by the residual component."""
 
     def __init__(
         self,
@@ -106,42 +106,39 @@ class Stack(nn.Module):
         return self.norm(x_BTD), None if states is None else after
 
 
-DROPPED = ("embedding", "attention", "feedforward")
-
-
 @MODEL.register("transformer")
 class Transformer(nn.Module):
     """model(batch) → logits (Vaswani et al. 2017)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         kind: Literal["encoder", "decoder", "encoder_decoder"] = "decoder"
-        d_model: int = 64
-        depth: int = 2
+        d_model: int = ranged(64, least=1)
+        depth: int = ranged(2, least=1)
         """Blocks in each stack."""
-        n_heads: int = 4
-        d_head: int | None = None
+        n_heads: int = ranged(4, least=1)
+        d_head: int | None = ranged(None, least=1)
         """Left out: d_model / n_heads."""
-        dropout: float = 0.0
+        dropout: float = ranged(0.0, least=0, below=1)
         """Of what each sublayer adds to the stream."""
-        embedding_dropout: float | None = None
+        embedding_dropout: float | None = ranged(None, least=0, below=1)
         """Left out: the same as dropout."""
-        attention_dropout: float = 0.0
+        attention_dropout: float = ranged(0.0, least=0, below=1)
         """Of the attention weights."""
-        feedforward_dropout: float = 0.0
+        feedforward_dropout: float = ranged(0.0, least=0, below=1)
         """Inside the feed-forward."""
-        max_len: int = 512
+        max_len: int = ranged(512, least=1)
         tied: Literal["free", "output", "all"] = "free"
         """Which embeddings are one: none; the target's and the output's; the source's too."""
         embedding_scale: bool = True
         """Whether token vectors are multiplied by √d_model."""
         embedding_norm: bool = False
         """Whether a norm follows the embedding."""
-        segments: int = 0
+        segments: int = ranged(0, least=0)
         """Trained vectors for parts of the source, such as BERT's two sentences; a batch that names
         no segments is all of the first."""
         final_norm: bool | None = None
-        """Whether a stack ends in a norm. Left out: as the residual part has it."""
+        """Whether a stack ends in a norm. Left out: as the residual component has it."""
         causal_encoder: bool = False
         causal_decoder: bool = True
         position: dict[str, Any] = choice(POSITION, "sinusoidal")
@@ -157,33 +154,24 @@ class Transformer(nn.Module):
         init: dict[str, Any] = choice(INIT, "xavier")
 
         def __post_init__(self) -> None:
-            problems = too_small(self, d_model=1, depth=1, n_heads=1, max_len=1, segments=0)
-            if self.segments > 0 and "encoder" not in self.kind:
-                problems.append(
-                    f"segments={self.segments}: only a source has segments; choose kind=encoder or "
-                    "kind=encoder_decoder"
-                )
+            super().__post_init__()
             if self.final_norm is None:
-                ends_in_norm = RESIDUAL.part(self.residual["name"]).ends_in_norm
+                ends_in_norm = RESIDUAL.component(self.residual["name"]).ends_in_norm
                 object.__setattr__(self, "final_norm", ends_in_norm)
-            problems += [
-                f"{name}={getattr(self, name)}: must be from 0 to below 1"
-                for name in ("dropout", *(f"{place}_dropout" for place in DROPPED))
-                if (value := getattr(self, name)) is not None and not 0 <= value < 1
-            ]
             if self.embedding_dropout is None:
                 object.__setattr__(self, "embedding_dropout", self.dropout)
-            if self.d_head is None and self.n_heads > 0:
-                if self.d_model % self.n_heads:
-                    problems.append(
-                        f"n_heads={self.n_heads}: does not divide d_model={self.d_model}; "
-                        "choose a divisor or set d_head"
-                    )
+            if self.d_head is None:
                 object.__setattr__(self, "d_head", self.d_model // self.n_heads)
-            elif self.d_head is not None and self.d_head < 1:
-                problems.append(f"d_head={self.d_head}: must be at least 1")
-            if problems:
-                raise ConfigError(problems)
+
+        def problems(self) -> list[str]:
+            problems = super().problems()
+            if self.segments > 0 and "encoder" not in self.kind:
+                fix = "only a source has segments; choose kind=encoder or kind=encoder_decoder"
+                problems.append(f"segments={self.segments}: {fix}")
+            if self.d_head is None and self.n_heads > 0 and self.d_model % self.n_heads:
+                why = f"does not divide d_model={self.d_model}; choose a divisor or set d_head"
+                problems.append(f"n_heads={self.n_heads}: {why}")
+            return problems
 
     def __init__(
         self,
@@ -240,23 +228,19 @@ class Transformer(nn.Module):
         return memory_BSD
 
     def begin(
-        self,
-        sequences: int,
-        capacity: int,
-        source_BS: Tensor | None,
-        source_lengths_B: Tensor | None,
+        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
     ) -> Decoding:
         if self.decoder is None:
             raise ValueError("model.kind=encoder writes nothing: choose decoder or encoder_decoder")
-        memory = self.encode(source_BS, source_lengths_B)
+        memory = self.encode(source_BS, lengths_B)
         table = self.decoder.embedding.tokens.weight
         if not self.goes_on:
             nothing_B0 = torch.empty(sequences, 0, dtype=torch.long, device=table.device)
-            return Decoding(0, (nothing_B0,), memory, source_lengths_B)
-        context = Context(positions(0, table), memory=memory, memory_lengths=source_lengths_B)
+            return Decoding(0, (nothing_B0,), memory, lengths_B)
+        context = Context(positions(0, table), memory=memory, memory_lengths=lengths_B)
         like_BD = table.new_empty(sequences, table.shape[1] + self.decoder.embedding.position.width)
         states = self.decoder.start(like_BD, capacity, context)
-        return Decoding(0, states, memory, source_lengths_B)
+        return Decoding(0, states, memory, lengths_B)
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         assert self.decoder is not None

@@ -24,15 +24,15 @@ SETTINGS = {
 }
 
 
-def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
-    """An experiment's YAML; its measures are listed by their kinds."""
+def question(sources: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
+    """An experiment's YAML; its sources are listed by their kinds."""
     return {
         "question": "Does the model need positions?",
         "task": "g2p",
         "held_constant": "all else",
         "changes": "nothing",
         "metric": "per",
-        **_by_kind(measures),
+        **_by_kind(sources),
         "baseline": "with",
         "variants": {"with": {}, "without": {"model.position": "none"}},
         "settings": SETTINGS,
@@ -40,14 +40,14 @@ def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str
     }
 
 
-def _by_kind(measures: Sequence[str]) -> dict[str, Any]:
-    if not measures or tuple(measures) == ("quality",):
-        return {"evaluations": [*measures]}
+def _by_kind(sources: Sequence[str]) -> dict[str, Any]:
+    if not sources or tuple(sources) == ("quality",):
+        return {"evaluations": [*sources]}
     from ablations.measurement import Benchmark, Probe, discover
 
     found: dict[str, Any] = {"evaluations": [], "probes": [], "benchmarks": {}}
-    for name in measures:
-        kind = discover().parts.get(name, object)
+    for name in sources:
+        kind = discover().components.get(name, object)
         if issubclass(kind, Benchmark):
             found["benchmarks"][name] = {}
         else:
@@ -70,7 +70,7 @@ DATA: dict[str, Any] = {"sha256": "0", "files": []}
 
 def config(label: str = "with", seed: int = 0) -> dict[str, Any]:
     """Settings that say which cell they are of, and no more."""
-    return {"task": {"name": "g2p"}, "model": {"label": label}, "train": {}, "seed": seed}
+    return {"task": {"name": "g2p"}, "model": {"variant": label}, "train": {}, "seed": seed}
 
 
 def trial_of(config: Mapping[str, Any]) -> str:
@@ -84,25 +84,25 @@ def plan_document(
     """A plan of the shape that plan.json has, with these cells; what they leave out is plain."""
     return {
         "profile": "smoke",
-        "ablations": {
+        "experiments": {
             name: {
                 "name": name,
                 "question": "Does it matter?",
                 "task": "g2p",
-                "control": "with",
-                "fixed": "all else",
-                "moves": "nothing",
+                "baseline": "with",
+                "held_constant": "all else",
+                "changes": "nothing",
                 "claims": [],
                 "tuning": [],
                 "grid": {},
                 "overrides": [],
                 "profile": "smoke",
                 "metric": {"name": "per", "split": "valid", "unit": "edits/phone",
-                           "better": "lower", "label": "phone error rate", "repeats": "seeds",
+                           "better": "lower", "title": "phone error rate", "repeats": "seeds",
                            "matters": None},
                 "metrics": {},
-                "batches": [sorted({cell.get("seed", 0) for cell in cells})],
-                "cells": [_cell(cell) for cell in cells],
+                "seed_batches": [sorted({cell.get("seed", 0) for cell in cells})],
+                "trials": [_cell(cell) for cell in cells],
                 **entry,
             }
             for name, cells in tables.items()
@@ -111,10 +111,10 @@ def plan_document(
 
 
 def _cell(given: Mapping[str, Any]) -> dict[str, Any]:
-    cell = {"label": "with", "seed": 0, "across": {}, "tuned": {},
-            "measures": [], "work": 1.0}  # fmt: skip
+    cell = {"variant": "with", "seed": 0, "factors": {}, "tuned": {},
+            "sources": [], "work": 1.0}  # fmt: skip
     cell |= given
-    known = Record("0", "ok", config(cell["label"], cell["seed"]), data=DATA)
+    known = Record("0", "ok", config(cell["variant"], cell["seed"]), data=DATA)
     return {"settings": known.settings, **cell}
 
 
@@ -130,6 +130,6 @@ def facts(results: Results) -> dict[str, Any]:
     found = {}
     for path in results.trials.glob("*.json"):
         record = held(results, path.stem)
-        numbers = [(r.metric, r.split, r.at, r.value) for r in record.readings]
-        found[record.trial] = record.status, record.attempts, sorted(record.measures), numbers
+        numbers = [(r.metric, r.split, r.coordinates, r.value) for r in record.measurements]
+        found[record.id] = record.status, record.attempts, sorted(record.sources), numbers
     return found

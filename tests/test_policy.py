@@ -121,7 +121,7 @@ def compares_a_name(node: Any, names: set[str]) -> bool:
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    names = {name for family in FAMILIES for name in family.parts}
+    names = {name for family in FAMILIES for name in family.components}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
@@ -229,7 +229,7 @@ def chosen_parts() -> set[tuple[str, str]]:
 
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
-    registered = {(family.word, name) for family in FAMILIES for name in family.parts}
+    registered = {(family.word, name) for family in FAMILIES for name in family.components}
     owed = [
         f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"

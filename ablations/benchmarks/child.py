@@ -1,4 +1,4 @@
-"""Work in a fresh process: what it breaks, or fills with memory, costs that process alone.
+"""Run work in a fresh process, so that a crash or lack of memory ends that process alone.
 
 The process is forked from a server that has torch loaded and has never opened a device.
 """
@@ -38,11 +38,11 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 def in_child(
     work: Callable[[Report], Any], report: Report = lambda fraction, note: None
 ) -> tuple[Any, str | None]:
-    """The value of some work in a fresh process, or in one line why there is none."""
+    """The value of `work` in a fresh process, or the reason for a failure in one line."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     families = (*FAMILIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
-    modules = {part.__module__ for family in families for part in family.parts.values()}
+    modules = {part.__module__ for family in families for part in family.components.values()}
     index = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
     # By pickle itself: torch's way would share the memory of tensors with this process.
     payload = pickle.dumps((work, torch.get_num_threads(), index))
@@ -104,7 +104,7 @@ def in_a_line(error: Exception) -> str:
 
 
 def limit_memory() -> None:
-    """Let an allocation that this machine cannot serve fail, before the kernel kills a process."""
+    """Make an allocation beyond the free memory fail, before the kernel kills a process."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         room = psutil.Process().memory_info()
         held = getattr(room, "data", room.vms)

@@ -22,11 +22,11 @@ import torch
 
 from ablations.benchmarks.child import cpu_seconds, in_a_line, in_child
 from ablations.measurement import Benchmark, Place
-from ablations.store.identity import freeze
-from ablations.store.record import Reading
+from ablations.store.identity import canonical_json
+from ablations.store.record import Measurement
 from ablations.tasks.task import load_task
 from ablations.train.device import device_name
-from model.config import ConfigError, too_small
+from model.config import Checked, ranged
 
 Call = Callable[[], None]
 Report = Callable[[float, str], None]
@@ -35,15 +35,15 @@ SLOW = 0.2  # seconds: a call that takes longer is timed in fewer blocks
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimingConfig:
+class TimingConfig(Checked):
     """How a timing session is run."""
 
-    processes: int = 3
-    blocks: int = 5
+    processes: int = ranged(3, least=1)
+    blocks: int = ranged(5, least=2)
     """In each process, of calls that are not slow."""
     slow_blocks: int = 2
     """The same of those that are, at most."""
-    warmup: int = 3
+    warmup: int = ranged(3, least=1)
     """Calls of each candidate before the first block; two of a slow call, whose first may only have
     loaded or compiled."""
     sample_seconds: float = 0.02
@@ -54,17 +54,8 @@ class TimingConfig:
     """A call that takes longer is not timed: that point is a time-out."""
     longest: int | None = None
     """Points beyond this, along the coordinate that is walked, are left out."""
-    lengths: int | None = None
+    lengths: int | None = ranged(None, least=2)
     """So many points along it, the first and the last among them."""
-
-    def __post_init__(self) -> None:
-        problems = too_small(self, processes=1, warmup=1) + [
-            f"{name}={number}: must be at least 2"
-            for name in ("blocks", "lengths")
-            if (number := getattr(self, name)) is not None and number < 2
-        ]
-        if problems:
-            raise ConfigError(problems)
 
 
 @dataclass(frozen=True)
@@ -176,13 +167,13 @@ def _load() -> float:
 
 @dataclass
 class Point:
-    """What one process has found at one place."""
+    """What one process measured at one point."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
     """Seconds of the first call."""
     left: dict[str, str] = field(default_factory=dict)
-    """Who was not timed, and why."""
+    """Candidates that were not timed → why."""
 
 
 def time_session(
@@ -194,13 +185,15 @@ def time_session(
     device: torch.device,
     report: Report,
     lost: list[str] | None = None,
-) -> dict[str, list[Reading]]:
-    """The readings of each candidate.
+) -> dict[str, list[Measurement]]:
+    """The measurements of each candidate.
 
     Why a process brought none is added to `lost`; RuntimeError if none of them brought any.
     """
     configs = {REFERENCE: reference, TWIN: reference, **candidates}
-    ordered = sorted(places, key=lambda at: (freeze(_series(at, benchmark)), at[benchmark.along]))
+    ordered = sorted(
+        places, key=lambda at: (canonical_json(_series(at, benchmark)), at[benchmark.along])
+    )
     found: list[list[Point]] = []
     failures: list[str] = []
     for number in range(config.processes):
@@ -220,11 +213,11 @@ def time_session(
         lost += failures
     return {
         trial: [
-            reading
+            measurement
             for index, at in enumerate(ordered)
             for number, points in enumerate(found)
             if points
-            for reading in _readings(benchmark, trial, dict(at), points[index], str(number))
+            for measurement in _measurements(benchmark, trial, dict(at), points[index], str(number))
         ]
         for trial in candidates
     }
@@ -244,7 +237,7 @@ class _Process:
     configs: Mapping[str, dict[str, Any]]
     places: Sequence[Place]
     left: Sequence[Mapping[str, str]]
-    """For each place who is not to be timed, and why."""
+    """For each point, the candidates not to be timed → why."""
     config: TimingConfig
     device: torch.device
     _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
@@ -269,7 +262,7 @@ class _Process:
     def _time(self, at: Place, point: Point, number: int, report: Report) -> Point:
         calls: dict[str, Callable[[], None]] = {}
         warm: dict[str, Warm] = {}
-        series = freeze(_series(at, self.benchmark))
+        series = canonical_json(_series(at, self.benchmark))
         far = float(at[self.benchmark.along])
         limit = self.config.call_seconds
         for name in self.configs:
@@ -299,7 +292,9 @@ class _Process:
         config = self.configs[name]
         is_reference = name in (REFERENCE, TWIN)
         where = {**at, **self.benchmark.beside} if is_reference else at
-        return self.benchmark.prepare(config, load_task(freeze(config["task"])), self.device, where)
+        return self.benchmark.prepare(
+            config, load_task(canonical_json(config["task"])), self.device, where
+        )
 
 
 def _reason(error: Exception) -> str:
@@ -308,19 +303,19 @@ def _reason(error: Exception) -> str:
     return f"out of memory: {words}"[:200] if is_memory else words
 
 
-def _readings(
+def _measurements(
     benchmark: Benchmark, trial: str, at: dict[str, Any], point: Point, process: str
-) -> list[Reading]:
+) -> list[Measurement]:
     """The times of one trial at one point in one process, with those of the baseline."""
-    metric = next(iter(benchmark.quantities))
-    unit = benchmark.quantities[metric].unit
+    metric = next(iter(benchmark.metrics))
+    unit = benchmark.metrics[metric].unit
     place: dict[str, Any] = {"at": at, "session": process}
     if trial not in point.samples:
-        return [Reading(metric, unit, reason=point.left.get(trial) or "not timed", **place)]
+        return [Measurement(metric, unit, reason=point.left.get(trial) or "not timed", **place)]
     timed = [role for role in (REFERENCE, TWIN) if role in point.samples]
     blocks = min(len(point.samples[name]) for name in (trial, *timed))
     times: dict[str, Any] = {role: point.samples[role][:blocks] for role in timed}
-    found = [Reading(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
+    found = [Measurement(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
     if process == "0":
-        found.append(Reading("first_call", "s", point.first[trial], **place))
+        found.append(Measurement("first_call", "s", point.first[trial], **place))
     return found

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Benchmark, Place, Quantity
+from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
 from ablations.tasks.task import Budget, Task
 from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import compiled, update
@@ -33,15 +33,15 @@ PASSES: dict[str, tuple[str, ...]] = {"pass": ("forward", "training")}
 DECODING: dict[str, tuple[str, ...]] = {"cache": (KEPT, ANEW)}
 
 
-def seconds(label: str) -> Quantity:
-    return Quantity("s", "lower", label, repeats="processes")
+def seconds(label: str) -> Metric:
+    return Metric("s", "lower", label, repeats="processes")
 
 
 @MEASUREMENT.register("throughput")
 class Throughput(Benchmark):
     """Forward, backward and update, or forward alone, on random tokens; nothing is padded."""
 
-    quantities: ClassVar = {"step_time": seconds("time of a step")}
+    metrics: ClassVar = {"step_time": seconds("time of a step")}
     places: ClassVar = {"length": [16], "batch": [64], "pass": ["training"]}
     words = PASSES
 
@@ -63,12 +63,12 @@ class Throughput(Benchmark):
 
 
 def without_data(task: Task) -> Any:
-    """What models and random batches need to know of a task: small enough for another process."""
+    """The sizes of a task, without its data: small enough to send to another process."""
     return SimpleNamespace(source_size=task.source_size, target_size=task.target_size, per=task.per)
 
 
 def random_batch(task: Task, length: int, batch: int) -> Batch:
-    """Tokens without meaning, as long as asked: the same for every model."""
+    """Random tokens of this length, the same for every model."""
     generator = torch.Generator().manual_seed(0)
 
     def tokens(size: int, length: int) -> torch.Tensor:
@@ -84,7 +84,7 @@ def random_batch(task: Task, length: int, batch: int) -> Batch:
 class LayerTime(Benchmark):
     """Forward alone, or forward and backward, of the first mixer on random vectors."""
 
-    quantities: ClassVar = {"layer_time": seconds("time of a layer")}
+    metrics: ClassVar = {"layer_time": seconds("time of a layer")}
     places: ClassVar = {"length": [64], "batch": [1], "pass": ["training"]}
     words = PASSES
 
@@ -124,7 +124,7 @@ class Decode(Benchmark):
     `cache: anew` reads all of them for it, which is also what a prompt of that length takes.
     """
 
-    quantities: ClassVar = {"latency": seconds("time of the next token")}
+    metrics: ClassVar = {"latency": seconds("time of the next token")}
     places: ClassVar = {"position": [32], "batch": [1], "cache": [KEPT]}
     words = DECODING
     along = "position"
@@ -144,10 +144,10 @@ class Decode(Benchmark):
 
 @MEASUREMENT.register("generation")
 class Generation(Benchmark):
-    """A text of `length` tokens from nothing, the likeliest token each time and no early end; what
-    is written is not looked at on the way, so that a device is never waited for."""
+    """Greedy generation of `length` tokens without an early end; tokens are not read on the way, so
+    that the device never waits."""
 
-    quantities: ClassVar = {"generation_time": seconds("time of a text")}
+    metrics: ClassVar = {"generation_time": seconds("time of a text")}
     places: ClassVar = {"length": [64], "batch": [1], "cache": [KEPT]}
     words = DECODING
 
@@ -198,7 +198,7 @@ class Padding(Benchmark):
     Both are timed with the baseline on batches padded to their own longest.
     """
 
-    quantities: ClassVar = {"padded_time": seconds("time of a pass")}
+    metrics: ClassVar = {"padded_time": seconds("time of a pass")}
     places: ClassVar = {"batches": [4], "to": [OWN, LONGEST]}
     words: ClassVar = {"to": (OWN, LONGEST)}
     along = "batches"

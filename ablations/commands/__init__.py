@@ -9,14 +9,104 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ablations.commands import clean, describe, diff, listing, pages, plan, run, show, status, tune
+from ablations.commands.arguments import ARGUMENTS
 from ablations.commands.terminal import BAD_INPUT, Parser, guarded
 from ablations.config import parse_overrides
 from ablations.signals import stoppable
 from model.config import ConfigError, nearest
 
 SETTABLE = ("plan", "run", "tune", "diff", "describe")  # these take path=value
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command does, which of ARGUMENTS it takes, and how people call it."""
+
+    act: Callable[[argparse.Namespace], int]
+    arguments: str
+    meaning: str
+    examples: tuple[str, ...]
+
+
+_FOLDER = "--profile --results"
+_TRIALS = f"names --claim {_FOLDER} --import --rerun --large"
+_MACHINE = "--jobs --device --pack"
+_LAUNCH = f"{_MACHINE} --devices --limit --on --address --trust-cluster --cluster"
+COMMANDS = {
+    "list": Command(
+        listing.act, "names --claim --json", "chapters and their experiments",
+        ("", "norm", "--claim position.needed"),
+    ),
+    "plan": Command(
+        plan.act, f"{_TRIALS} --seeds {_MACHINE} --json",
+        "what would run, with parameters and time",
+        ("", "positions --profile smoke", "positions/g2p model.d_model=32,64,128",
+         "norm/g2p --seeds 3 train.optimizer.lr=3e-3 model.d_model=32"),
+    ),
+    "run": Command(
+        run.act, f"{_TRIALS} --seeds {_LAUNCH}", "run what is missing",
+        ("positions norm/g2p --profile smoke", "--claim position.needed --seeds 10",
+         "heads/text --seeds 0-4 --results results/mine", "my_question.yaml --import my_parts"),
+    ),
+    "tune": Command(
+        tune.act, f"{_TRIALS} {_LAUNCH}", "choose each variant's settings, for later runs",
+        ("norm/g2p", "positions --profile full --jobs 2"),
+    ),
+    "status": Command(
+        status.act, f"names --claim --json {_FOLDER}",
+        "what is done, failed, running, stale or waiting", ("", "norm --profile smoke", "--json"),
+    ),
+    "show": Command(
+        show.act, f"trial --seed {_FOLDER} --import",
+        "one trial: its outcome, settings and measurements",
+        ("norm/g2p:post --profile smoke", "norm/g2p:post:301", "1a2b3c"),
+    ),
+    "diff": Command(
+        diff.act, "variants --profile --import", "what really differs between two variants",
+        ("norm/g2p:pre norm/g2p:post", "heads/g2p:'4 heads' heads/g2p:'1 head' model.depth=4"),
+    ),
+    "try": Command(
+        show.try_act, f"trial --seed {_FOLDER} --import input",
+        "a trained model's answer to your own input",
+        ("positions/g2p:sinusoidal transformer --profile smoke",
+         "positions/g2p:sinusoidal --seed 301 attention"),
+    ),
+    "clean": Command(
+        clean.act, f"{_FOLDER} --yes", "what can be deleted; with --yes, delete it",
+        ("--profile smoke", "--profile smoke --yes"),
+    ),
+    "describe": Command(
+        describe.act, "preset --length --vocabulary --json",
+        "a model's structure, parameters, FLOPs and memory; no weight is made",
+        ("gpt2 --length 256", "n_heads=8 position=rotary mixer.n_kv_heads=2"),
+    ),
+    "report": Command(
+        pages.report, _FOLDER, "tables, figures and the page", ("", "--results results/mine")
+    ),
+    "claims": Command(
+        pages.claims, f"claims {_FOLDER} --json", "every claim with its verdict",
+        ("", "position.needed --profile full"),
+    ),
+    "figure": Command(
+        pages.figure, f"kind {_FOLDER}", "the figures of one kind", ("forest --profile smoke",)
+    ),
+    "compare": Command(
+        pages.compare, "one other", "two results folders: what changed beyond noise",
+        ("results/quick results/theirs",),
+    ),
+    "publish": Command(
+        pages.publish, f"{_FOLDER} --to",
+        "packed records, tables and the page, to be kept beside the code",
+        ("--results results/quick --to results/reference",),
+    ),
+    "tensorboard": Command(
+        pages.tensorboard, f"{_FOLDER} --to", "learning curves as TensorBoard's event files",
+        ("--to curves",),
+    ),
+}  # fmt: skip
 
 
 def parsers() -> tuple[Parser, Mapping[str, Parser]]:
@@ -27,66 +117,19 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         epilog="ablations COMMAND --help lists a command's options and shows examples.",
     )
     commands = program.add_subparsers(metavar="COMMAND", title="commands")
-
-    def add(
-        name: str,
-        act: Callable[[argparse.Namespace], int],
-        arguments: Callable[[Parser], None],
-        meaning: str,
-        *examples: str,
-    ) -> None:
-        shown = "\n".join(f"  ablations {name} {each}".rstrip() for each in examples)
+    for name, command in COMMANDS.items():
+        examples = [f"  ablations {name} {each}".rstrip() for each in command.examples]
         parser = commands.add_parser(
             name,
-            help=meaning,
-            description=meaning,
-            epilog=f"examples:\n{shown}",
+            help=command.meaning,
+            description=command.meaning,
+            epilog="\n".join(["examples:", *examples]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        arguments(parser)
-        parser.set_defaults(command=name, act=act)
-
-    add("list", listing.act, listing.arguments, "chapters and their experiments",
-        "", "norm", "--claim position.needed")  # fmt: skip
-    add("plan", plan.act, plan.arguments, "what would run, with parameters and time",
-        "", "positions --profile smoke", "positions/g2p model.d_model=32,64,128",
-        "norm/g2p --seeds 3 train.optimizer.lr=3e-3 model.d_model=32")  # fmt: skip
-    add("run", run.act, run.arguments, "run what is missing",
-        "positions norm/g2p --profile smoke", "--claim position.needed --seeds 10",
-        "heads/text --seeds 0-4 --results results/mine",
-        "my_question.yaml --import my_parts")  # fmt: skip
-    add("tune", tune.act, tune.arguments, "choose each variant's settings, for later runs",
-        "norm/g2p", "positions --profile full --jobs 2")  # fmt: skip
-    add("status", status.act, status.arguments, "what is done, failed, running, stale or waiting",
-        "", "norm --profile smoke", "--json")  # fmt: skip
-    add("show", show.act, show.arguments, "one trial: its outcome, settings and measurements",
-        "norm/g2p:post --profile smoke", "norm/g2p:post:301", "1a2b3c")  # fmt: skip
-    add("diff", diff.act, diff.arguments, "what really differs between two variants",
-        "norm/g2p:pre norm/g2p:post",
-        "heads/g2p:'4 heads' heads/g2p:'1 head' model.depth=4")  # fmt: skip
-    add("try", show.try_act, show.try_arguments, "a trained model's answer to your own input",
-        "positions/g2p:sinusoidal transformer --profile smoke",
-        "positions/g2p:sinusoidal --seed 301 attention")  # fmt: skip
-    add("clean", clean.act, clean.arguments, "what can be deleted; with --yes, delete it",
-        "--profile smoke", "--profile smoke --yes")  # fmt: skip
-    add("describe", describe.act, describe.arguments,
-        "a model's structure, parameters, FLOPs and memory; no weight is made",
-        "gpt2 --length 256", "n_heads=8 position=rotary mixer.n_kv_heads=2")  # fmt: skip
-    add("report", pages.report, pages.report_arguments, "tables, figures and the page",
-        "", "--results results/mine")  # fmt: skip
-    add("claims", pages.claims, pages.claims_arguments, "every claim with its verdict",
-        "", "position.needed --profile full")  # fmt: skip
-    add("figure", pages.figure, pages.figure_arguments, "the figures of one kind",
-        "forest --profile smoke")  # fmt: skip
-    add("compare", pages.compare, pages.compare_arguments,
-        "two results folders: what changed beyond noise",
-        "results/quick results/theirs")  # fmt: skip
-    add("publish", pages.publish, pages.writing_arguments,
-        "packed records, tables and the page, to be kept beside the code",
-        "--results results/quick --to results/reference")  # fmt: skip
-    add("tensorboard", pages.tensorboard, pages.writing_arguments,
-        "learning curves as TensorBoard's event files", "--to curves")  # fmt: skip
+        for argument in command.arguments.split():
+            parser.add_argument(argument, **ARGUMENTS[argument])
+        parser.set_defaults(command=name, act=command.act)
     return program, commands.choices
 
 
@@ -122,10 +165,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if name not in commands:
         raise ConfigError([f"no command '{name[:100]}'. {nearest(name[:100], commands)}"])
     options = commands[name].parse_intermixed_args(list(argv[1:]))
-    words = getattr(options, "names", [])
-    overrides = [word for word in words if "=" in word]
+    overrides: list[str] = []
+    for several in {"names", "variants", "preset"} & vars(options).keys():
+        words = getattr(options, several)
+        overrides = [word for word in words if "=" in word]
+        setattr(options, several, [word for word in words if "=" not in word])
     if overrides and name not in SETTABLE:
         raise ConfigError([f"{name} takes no path=value"])
-    options.names = [word for word in words if "=" not in word]
     options.overrides, options.factors = parse_overrides(overrides)
     return options

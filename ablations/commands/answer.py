@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.task import Task, load_task
@@ -30,7 +30,7 @@ LONGEST = 2000  # tokens: every weight is written out, and there are as many as 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer in words, its probability, and the weights between what was written and read."""
+    """An answer in words, its probability, and the attention from what was written to the input."""
 
     text: str
     probability: float
@@ -51,13 +51,13 @@ class Reply:
 
 def answer(record: Record, results: Results, text: str) -> Reply:
     """Ask a trial's checkpoint; a ConfigError says in one line why it cannot be asked."""
-    trial = f"trial {record.trial}"
+    trial = f"trial {record.id}"
     if record.status == "diverged":
         raise ConfigError([f"{trial} diverged ({record.reason}): it answers nothing"])
-    checkpoint = results.weights(record.trial)
+    checkpoint = results.weights(record.id)
     if not checkpoint.exists():
         raise ConfigError([f"{trial} has no checkpoint: run it again"])
-    task = load_task(freeze(record.config["task"]))
+    task = load_task(canonical_json(record.config["task"]))
     if task.digest() != record.data.get("sha256"):
         raise ConfigError([f"the data has changed since {trial}: put it back, or run again"])
     try:

@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and what they stand for."""
+"""The arguments of all commands, and what they stand for."""
 
 from __future__ import annotations
 
@@ -8,86 +8,25 @@ import math
 import os
 import re
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ablations.commands.terminal import working
 from ablations.spec import PROFILES, chosen, experiments, find_profile, read_experiment
 from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
 from ablations.store.words import listed
+from model import presets
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
     import torch
 
     from ablations.plan import Plan
-
-
-def names(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="chapters, experiments or files; default: all"
-    )
-    parser.add_argument(
-        "--claim", action="append", default=[], metavar="ID", help="the experiments that decide it"
-    )
-
-
-def as_json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document, nothing else")
-
-
-def profile(parser: ArgumentParser) -> None:
-    parser.add_argument("--profile", default="quick", help="smoke, quick, full or gpu")
-
-
-def results(parser: ArgumentParser) -> None:
-    profile(parser)
-    parser.add_argument("--results", metavar="DIR", help="default: results/<profile>")
-
-
-def trials(parser: ArgumentParser) -> None:
-    """What decides which trials there are."""
-    names(parser)
-    results(parser)
-    imports(parser)
-    parser.add_argument("--rerun", choices=("stale", "failed"), help="run these again")
-    parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
-
-
-def seeds(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--seeds", type=_seeds, metavar="N", help="the first N reported seeds, or 300-304, or 7,8"
-    )
-
-
-def imports(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--import",
-        dest="imports",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a module with components of your own",
-    )
-
-
-def machine(parser: ArgumentParser) -> None:
-    """Where the trials run, and how many at once."""
-    parser.add_argument(
-        "--jobs", type=whole, help="jobs at once; default: one per usable core or accelerator"
-    )
-    parser.add_argument("--device", help="default: the accelerator if there is one, else cpu")
-    parser.add_argument(
-        "--pack",
-        type=whole,
-        default=1,
-        metavar="N",
-        help="seeds in a pass, which train as one model; default: 1",
-    )
 
 
 def whole(text: str, least: int = 1) -> int:
@@ -106,26 +45,76 @@ def seconds(text: str) -> float:
     return number
 
 
-def _seeds(text: str) -> list[int]:
+def seeds(text: str) -> list[int]:
     """`5`: the first five of the reported seeds; `300-304`, `300,302` or both: these."""
     if text.isdecimal():
         if not 1 <= whole(text, 0) <= len(DECIDING):
             example = f"one seed by its number: {text}-{text}"
             raise ArgumentTypeError(f"how many, from 1 to {len(DECIDING)}, got {text}; {example}")
         return list(DECIDING[: int(text)])
-    seeds: list[int] = []
+    found: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
         if ends is None:
             raise ArgumentTypeError(
                 f"expected how many, such as 5, or which, such as 300-304, got '{text[:80]}'"
             )
-        seeds += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    if not seeds or len(set(seeds)) < len(seeds):
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    if not found or len(set(found)) < len(found):
         raise ArgumentTypeError(f"expected each seed once, from small to large, got '{text[:80]}'")
-    if reserved := set(seeds) & set(TUNING):
+    if reserved := set(found) & set(TUNING):
         raise ArgumentTypeError(f"{min(reserved)} is reserved for tuning; take others")
-    return seeds
+    return found
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "names": {"nargs": "*", "metavar": "NAME",
+              "help": "chapters, experiments or files; default: all"},
+    "variants": {"nargs": "*", "metavar": "EXPERIMENT:VARIANT",
+                 "help": "two, such as norm/g2p:post"},
+    "preset": {"nargs": "*", "metavar": "PRESET", "help": ", ".join(presets.names())},
+    "trial": {"help": "EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id"},
+    "input": {"help": "what to ask, such as a word; after -- if it starts with -"},
+    "claims": {"nargs": "*", "metavar": "ID", "help": "default: every claim"},
+    "kind": {"metavar": "NAME", "help": "such as forest"},
+    "one": {"metavar": "A", "help": "a results folder"},
+    "other": {"metavar": "B", "help": "another"},
+    # which trials
+    "--claim": {"action": "append", "default": [], "metavar": "ID",
+                "help": "the experiments that decide it"},
+    "--profile": {"default": "quick", "help": "smoke, quick, full or gpu"},
+    "--results": {"metavar": "DIR", "help": "default: results/<profile>"},
+    "--seeds": {"type": seeds, "metavar": "N",
+                "help": "the first N reported seeds, or 300-304, or 7,8"},
+    "--seed": {"type": partial(whole, least=0), "metavar": "N",
+               "help": "default: the first that is run"},
+    "--import": {"dest": "imports", "action": "append", "default": [], "metavar": "MODULE",
+                 "help": "a module with components of your own"},
+    "--rerun": {"choices": ("stale", "failed"), "help": "run these again"},
+    "--large": {"action": "store_true", "help": "also more than 20,000 trials"},
+    # where they run
+    "--jobs": {"type": whole, "help": "jobs at once; default: one per usable core or accelerator"},
+    "--device": {"help": "default: the accelerator if there is one, else cpu"},
+    "--devices": {"type": whole, "default": 1, "metavar": "N",
+                  "help": "so many train one trial together, a process each; default: 1"},
+    "--pack": {"type": whole, "default": 1, "metavar": "N",
+               "help": "seeds in a pass, which train as one model; default: 1"},
+    "--limit": {"type": seconds, "metavar": "SECONDS", "help": "a job that takes longer is ended"},
+    "--on": {"choices": ("local", "ray", "slurm"), "default": "local",
+             "help": "this machine, a Ray cluster or Slurm; --jobs then counts the jobs there"},
+    "--address": {"metavar": "HOST:PORT",
+                  "help": "of a Ray cluster; default: RAY_ADDRESS, or one is started here"},
+    "--trust-cluster": {"action": "store_true",
+                        "help": "also a Ray cluster that others can reach without a token"},
+    "--cluster": {"metavar": "FILE.yaml", "help": "partition, time limit and so on, for Slurm"},
+    # other
+    "--json": {"action": "store_true", "help": "one JSON document, nothing else"},
+    "--yes": {"action": "store_true", "help": "delete what is listed"},
+    "--to": {"type": Path, "metavar": "OUT", "required": True, "help": "where to write"},
+    "--length": {"type": whole, "metavar": "N", "help": "default: max_len"},
+    "--vocabulary": {"type": whole, "metavar": "N", "help": "default: the preset's or 32,000"},
+}  # fmt: skip
+"""Every argument of every command."""
 
 
 def names_of(options: Namespace) -> list[str]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from ablations.commands.arguments import results as results_arguments
 from ablations.commands.arguments import results_of
 from ablations.leases import Leases
 from ablations.store.files import is_left
@@ -26,21 +25,15 @@ Litter = tuple[Path, str]
 """A file that can go, and why."""
 
 
-def arguments(parser: ArgumentParser) -> None:
-    results_arguments(parser)
-    parser.add_argument("--yes", action="store_true", help="delete what is listed")
-
-
 def act(options: Namespace) -> int:
     from ablations.estimate import in_bytes
 
     results = results_of(options)
+    found, total = list(litter(results)), 0
     with contextlib.ExitStack() as held:
-        found = list(litter(results))
         if options.yes and found:
             held.enter_context(Leases(results.root / "leases").locked())  # nothing can begin now
             found = list(litter(results))
-        total = 0
         for path, reason in found:
             with contextlib.suppress(FileNotFoundError):
                 size = path.lstat().st_size
@@ -58,7 +51,7 @@ def act(options: Namespace) -> int:
 
 
 def litter(results: Results) -> Iterator[Litter]:
-    """Everything in the folder that nobody needs any more."""
+    """Every file of the folder that nobody needs any more."""
     # Files first: whoever writes a checkpoint has planned and leased its trial before.
     checkpoints, leases = _files(results.checkpoints), _files(results.root / "leases")
     live = {lease.name for lease in Leases(results.root / "leases").live()}

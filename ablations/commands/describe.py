@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.commands.arguments import as_json, whole
 from ablations.commands.terminal import print_json
 from model import presets
 from model.config import ConfigError
@@ -14,23 +13,14 @@ from model.config import ConfigError
 VOCABULARY = 32_000  # where there is no preset
 
 
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="PRESET", help=", ".join(presets.names()))
-    parser.add_argument("--length", type=whole, metavar="N", help="default: max_len")
-    parser.add_argument(
-        "--vocabulary", type=whole, metavar="N", help=f"default: the preset's or {VOCABULARY}"
-    )
-    as_json(parser)
-
-
 def act(options: Namespace) -> int:
-    if len(options.names) > 1:
-        raise ConfigError([f"{' and '.join(options.names)}: describe one preset at a time"])
+    if len(options.preset) > 1:
+        raise ConfigError([f"{' and '.join(options.preset)}: describe one preset at a time"])
     for path, levels in options.factors.items():
         raise ConfigError([f"{path}={','.join(levels)}: describe one model at a time"])
     preset = presets.Preset("transformer", {"name": "transformer"}, VOCABULARY, VOCABULARY)
-    if options.names:
-        preset = presets.load(options.names[0])
+    if options.preset:
+        preset = presets.load(options.preset[0])
     target_size = options.vocabulary or preset.target_size
     source_size = options.vocabulary or preset.source_size or target_size
     values = {path.removeprefix("model."): value for path, value in options.overrides.items()}
@@ -44,7 +34,7 @@ def act(options: Namespace) -> int:
     except ValueError as error:  # a ConfigError, or what a component says of its sizes
         raise ConfigError([str(error)]) from None
     if options.json:
-        name = preset.name if options.names else None
+        name = preset.name if options.preset else None
         print_json({"preset": name, **describe.as_json(description)})
     else:
         changes = [f"{path}={value}" for path, value in values.items()]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from ablations.commands.arguments import imports, plan_of, profile
+from ablations.commands.arguments import plan_of
 from ablations.commands.terminal import print_table, working
 from ablations.store.words import listed, nearest_label, quoted
 from model.config import ConfigError
@@ -14,16 +14,8 @@ if TYPE_CHECKING:
     from ablations.expand import Trial
 
 
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "names", nargs="*", metavar="EXPERIMENT:VARIANT", help="two, such as norm/g2p:post"
-    )
-    profile(parser)
-    imports(parser)
-
-
 def act(options: Namespace) -> int:
-    variants = options.names
+    variants = options.variants
     if len(variants) != 2:
         raise ConfigError(["diff compares two variants, such as norm/g2p:pre norm/g2p:post"])
     words = [variant.partition(":")[0] for variant in variants]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from itertools import groupby
 
-from ablations.commands.arguments import as_json, names, names_of
+from ablations.commands.arguments import names_of
 from ablations.commands.terminal import print_json, print_lines
 from ablations.config import FOLDER
 from ablations.spec import CHAPTERS, experiments, find, read_chapter, read_experiment
 from ablations.store.words import listed, quoted
-
-
-def arguments(parser: ArgumentParser) -> None:
-    names(parser)
-    as_json(parser)
 
 
 def act(options: Namespace) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.commands import arguments
-from ablations.commands.arguments import as_json, results_of
+from ablations.commands.arguments import results_of
+from ablations.commands.status import look, print_chapters
 from ablations.commands.terminal import complain, print_json, print_lines, print_table, working
 from model.config import ConfigError, nearest
 
@@ -20,28 +19,6 @@ if TYPE_CHECKING:
 
 MOST_TABLES, MOST_CLAIMS = 8, 20  # after a run; the page has all
 PROCESSES = 2  # that draw: a figure takes a third of a second
-report_arguments = arguments.results
-
-
-def claims_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("claims", nargs="*", metavar="ID", help="default: every claim")
-    arguments.results(parser)
-    as_json(parser)
-
-
-def figure_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("kind", metavar="NAME", help="such as forest")
-    arguments.results(parser)
-
-
-def compare_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("one", metavar="A", help="a results folder")
-    parser.add_argument("other", metavar="B", help="another")
-
-
-def writing_arguments(parser: ArgumentParser) -> None:
-    arguments.results(parser)
-    parser.add_argument("--to", type=Path, metavar="OUT", required=True, help="where to write")
 
 
 @contextmanager
@@ -139,6 +116,17 @@ def write_page(results: Results) -> None:
     print(f"\nThe page: {page}")
 
 
+def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
+    """Where a run stands in a pass, chapter by chapter."""
+    from ablations.plan_document import titles
+
+    share = print_chapters(look(results, titles(plan, results))["trials"])
+    is_whole = round(share * of, 6) >= number
+    print(f"Pass {number} of {of} is done." if is_whole else f"Stopped in pass {number} of {of}.")
+    if number < of or not is_whole:
+        print(f"Each pass adds a seed, and intervals shrink. Verdicts come with pass {of}.")
+
+
 def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) -> None:
     """The last words of a run: the table of each experiment, then its claims with their verdicts;
     only the claims where some were asked for."""
@@ -150,9 +138,11 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
         from analysis.tables import contrasts_views
 
         ours, evidence = titles(plan, results), gather(results.root)
-        found = [each for each in judged(evidence) if each["scope"]["question"] in ours]
+        found = [each for each in judged(evidence) if each["scope"]["experiment"] in ours]
         frame = evidence.contrasts
-        shown = set(frame[frame["trained"].astype(bool) | frame["difference"].notna()]["ablation"])
+        shown = set(
+            frame[frame["trained"].astype(bool) | frame["difference"].notna()]["experiment"]
+        )
         names = [name for name in ours if name in shown and not claims]
         views = {name: contrasts_views(evidence)[name] for name in names[:MOST_TABLES]}
     found = [each for each in found if not claims or each["id"] in claims]

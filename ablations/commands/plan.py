@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from ablations.commands.arguments import (
-    Machine,
-    as_json,
-    machine,
-    machine_of,
-    plan_of,
-    results_of,
-    seeds,
-    trials,
-)
+from ablations.commands.arguments import Machine, machine_of, plan_of, results_of
 from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.words import quoted
 
@@ -25,13 +16,6 @@ if TYPE_CHECKING:
     from ablations.store.results import Results
 
 _COLUMNS = ("parameters", "steps", "s/trial", "seeds")
-
-
-def arguments(parser: ArgumentParser) -> None:
-    trials(parser)
-    seeds(parser)
-    machine(parser)
-    as_json(parser)
 
 
 def act(options: Namespace) -> int:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ablations.commands.arguments import (
-    Machine,
-    machine,
-    machine_of,
-    plan_of,
-    results_of,
-    seconds,
-    seeds,
-    trials,
-    whole,
-)
-from ablations.commands.pages import print_answers, write_page
+from ablations.commands.arguments import Machine, machine_of, plan_of, results_of
+from ablations.commands.pages import print_answers, print_state, write_page
 from ablations.commands.terminal import complain
 from model.config import ConfigError
 
@@ -36,55 +26,16 @@ CLUSTER_OPTIONS = {"address": "ray", "trust_cluster": "ray", "cluster": "slurm"}
 """Options that only one launcher understands."""
 
 
-def arguments(parser: ArgumentParser) -> None:
-    trials(parser)
-    seeds(parser)
-    launch_arguments(parser)
-
-
-def launch_arguments(parser: ArgumentParser) -> None:
-    """Where trials run, and for how long at most."""
-    machine(parser)
-    parser.add_argument(
-        "--devices",
-        type=whole,
-        default=1,
-        metavar="N",
-        help="so many train one trial together, a process each; default: 1",
-    )
-    parser.add_argument(
-        "--limit", type=seconds, metavar="SECONDS", help="a job that takes longer is ended"
-    )
-    parser.add_argument(
-        "--on",
-        choices=("local", "ray", "slurm"),
-        default="local",
-        help="this machine, a Ray cluster or Slurm; --jobs is then how many run there at once",
-    )
-    parser.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        help="of a Ray cluster; default: RAY_ADDRESS, or one is started here",
-    )
-    parser.add_argument(
-        "--trust-cluster",
-        action="store_true",
-        help="also a Ray cluster that other machines can reach without a token",
-    )
-    parser.add_argument(
-        "--cluster", metavar="FILE.yaml", help="partition, time limit and so on, for Slurm"
-    )
-
-
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.runner import EARLIER
     from ablations.store.schema import FAILED
 
     def after_pass(number: int, of: int) -> None:
-        print(f"\nPass {number} of {of}")
         with harmless():
+            print_state(plan, results, number, of)
             write_page(results)
+        print()
 
     counts = run_plan(plan, results, options, after_pass)
     earlier = counts.pop(EARLIER, 0)

@@ -6,13 +6,11 @@ A trial is named `norm/g2p:post`, `norm/g2p:post:301`, or by the first digits of
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
-from functools import partial
+from argparse import Namespace
 
 import yaml
 
-from ablations.commands.arguments import import_modules, imports, results_of, whole
-from ablations.commands.arguments import results as results_arguments
+from ablations.commands.arguments import import_modules, results_of
 from ablations.commands.status import variant_of
 from ablations.commands.terminal import print_table, working
 from ablations.store.record import Record
@@ -23,49 +21,34 @@ from model.config import ConfigError, nearest
 MOST = 60  # measurements
 
 
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "trial",
-        help="EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id's digits",
-    )
-    parser.add_argument(
-        "--seed",
-        type=partial(whole, least=0),
-        metavar="N",
-        help="of EXPERIMENT:VARIANT; default: the first that is run",
-    )
-    results_arguments(parser)
-    imports(parser)
-
-
-def try_arguments(parser: ArgumentParser) -> None:
-    arguments(parser)
-    parser.add_argument("input", help="what to ask, such as a word; after -- if it starts with -")
-
-
 def act(options: Namespace) -> int:
     results, record = find(options)
-    print(f"{record.trial} {record.status}" + (f": {record.reason}" if record.reason else ""))
+    print(f"{record.id} {record.status}" + (f": {record.reason}" if record.reason else ""))
     for what, why in record.failures.items():
         print(f"{what} failed: {why}")
     facts: dict[str, object] = dict(record.config)
     facts |= {"parameters": record.parameters, "flops_per_token": record.flops_per_token}
     facts |= {key: record.env.get(key) for key in ("device", "seconds")}
     print("\n" + yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
-    steps = [float(each.at["step"]) for each in record.readings if "step" in each.at]
+    steps = [
+        float(each.coordinates["step"])
+        for each in record.measurements
+        if "step" in each.coordinates
+    ]
     rows = [
         [
             each.metric,
             each.split or "",
             f"{each.value:.6g} {each.unit}".removesuffix(" 1"),
-            ", ".join(f"{name}={value}" for name, value in each.at.items()),
+            ", ".join(f"{name}={value}" for name, value in each.coordinates.items()),
         ]
-        for each in record.readings
-        if each.value is not None and each.at.get("step") in (None, max(steps, default=None))
+        for each in record.measurements
+        if each.value is not None
+        and each.coordinates.get("step") in (None, max(steps, default=None))
     ]
     if rows:
         print_table(("measurement", "split", "value", "at"), rows[:MOST])
-    print(f"\nLearning curves, samples and all else: {results.path(record.trial)}")
+    print(f"\nLearning curves, samples and all else: {results.path(record.id)}")
     return 0
 
 
@@ -74,7 +57,7 @@ def try_act(options: Namespace) -> int:
     with working("Loading torch"):
         from ablations.commands.answer import answer
 
-    with working(f"Reading the data and the weights of {record.trial}"):
+    with working(f"Reading the data and the weights of {record.id}"):
         reply = answer(record, results, options.input)
     line = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
     if reply.runner_up is not None:
@@ -116,7 +99,7 @@ def trial_of(word: str, results: Results, seed: int | None = None) -> str:
 
 
 def _of_variant(word: str, results: Results, seed: int | None) -> str:
-    planned = results.read_plan()["ablations"]
+    planned = results.read_plan()["experiments"]
     # Of several entries of an experiment its name means the first; a title means its own.
     titles = {entry["name"]: title for title, entry in reversed(planned.items())}
     titles |= {title: title for title in planned}
@@ -126,8 +109,8 @@ def _of_variant(word: str, results: Results, seed: int | None) -> str:
         hint = nearest(asked, titles)
         raise ConfigError([f"no experiment '{asked}' in {results.root}. {hint}"])
     trials: dict[str, dict[int, str]] = {}  # variant → seed → trial
-    for cell in planned[titles[name]]["cells"]:
-        trials.setdefault(variant_of(cell), {})[cell["seed"]] = cell["trial"]
+    for cell in planned[titles[name]]["trials"]:
+        trials.setdefault(variant_of(cell), {})[cell["seed"]] = cell["id"]
     variant = word.removeprefix(f"{name}:").replace("'", "")
     above, _, last = variant.rpartition(":")
     if variant not in trials and above in trials and last.isdecimal():

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablations.commands.arguments import as_json, cores, names, names_of, results, results_of
+from ablations.commands.arguments import cores, names_of, results_of
 from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.record import TRAINED, WHOLE, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
-from ablations.store.words import listed, quoted
+from ablations.store.words import quoted
 from model.config import ConfigError, nearest
 
 STATES = (*STATUSES, "running", "stale", "waiting")
-MOST_REASONS = 20
-MOST, MOST_NAMED = 40, 400  # trials: of everything, and of experiments that are named
-
-
-def arguments(parser: ArgumentParser) -> None:
-    names(parser)
-    as_json(parser)
-    results(parser)
+MOST_REASONS, MOST_TRIALS = 20, 40
 
 
 def act(options: Namespace) -> int:
@@ -34,8 +27,11 @@ def act(options: Namespace) -> int:
         if options.json:
             print_json(found)
             return 0
-        if found["trials"]:
-            print_trials(found["trials"], MOST_NAMED if asked else MOST)
+        if not asked and len(found["trials"]) > MOST_TRIALS:
+            print_chapters(found["trials"])
+            print("\n`status NAME` lists the trials of a chapter or experiment, --json all.")
+        elif found["trials"]:
+            print_trials(found["trials"])
             print()
         print(summary(found))
     return 0
@@ -46,19 +42,19 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
     are in each state, why some failed, and each of them."""
     from ablations.leases import Leases
 
-    planned = results.read_plan()["ablations"]
+    planned = results.read_plan()["experiments"]
     running = {lease.name for lease in Leases(results.root / "leases").live()}
     rows: list[dict[str, Any]] = []
     rows_of: dict[str, list[dict[str, Any]]] = {}  # by trial, which experiments may share
     asked: dict[str, set[str]] = {}  # trial → measures
     sizes: dict[str, float] = {}
     for title in _titles(planned, names, results):
-        for cell in planned[title]["cells"]:
-            trial = cell["trial"]
+        for cell in planned[title]["trials"]:
+            trial = cell["id"]
             row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
             rows.append(row | {"trial": trial})
             rows_of.setdefault(trial, []).append(rows[-1])
-            asked.setdefault(trial, set()).update(cell["measures"])
+            asked.setdefault(trial, set()).update(cell["sources"])
             sizes[trial] = float(cell["work"])
     found: Counter[str] = Counter()
     reasons: list[str] = []
@@ -70,7 +66,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
         stale = False
         if record and outcome != "running":
             stale = is_stale(record, measures)
-            is_whole = measures <= record.measures.keys()
+            is_whole = measures <= record.sources.keys()
             found["unmeasured"] += record.status in TRAINED and not is_whole
             took[trial] = record.env.get("seconds") if record.status in WHOLE else None
         found.update({outcome: 1, "stale": stale})
@@ -106,11 +102,11 @@ def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
 def score(record: Record, metric: Mapping[str, Any]) -> float | None:
     """What a trial has reached at its last step; None where its record does not say."""
     found = [
-        (float(each.at.get("step", math.inf)), each.value)
-        for each in record.readings
+        (float(each.coordinates.get("step", math.inf)), each.value)
+        for each in record.measurements
         if each.metric == metric["name"]
         and each.split in (None, metric["split"])
-        and not each.at.keys() - {"step"}
+        and not each.coordinates.keys() - {"step"}
     ]
     return max(found, key=lambda pair: pair[0])[1] if found else None
 
@@ -143,14 +139,13 @@ def seconds_left(
 
 def variant_of(cell: Mapping[str, Any]) -> str:
     """A variant with its levels of the factors, as one types it: `post:6`."""
-    return ":".join((cell["label"], *cell["across"].values()))
+    return ":".join((cell["variant"], *cell["factors"].values()))
 
 
-def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
-    """The first of them, and how to see the rest."""
+def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:
     lines: list[list[str]] = []
     above: tuple[str, str] = ("", "")  # names that repeat are left out
-    for row in rows[:most]:
+    for row in rows:
         experiment, variant = names = row["experiment"], quoted(row["variant"])
         outcome = row["outcome"] + ", stale" * row["stale"]
         value = "—" if row["score"] is None else f"{row['score']:.4g} {row['unit']}"
@@ -160,10 +155,27 @@ def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
         above = names
     headings = ("experiment", "variant", "seed", "trial", "outcome", "score")
     print_table(headings, lines, right=("seed",))
-    if rest := rows[most:]:
-        experiments = list(dict.fromkeys(row["experiment"] for row in rest))
-        few = listed(experiments[:8]) + " …" * (len(experiments) > 8)
-        print(f"and {len(rest):,} more, of {few}: `status NAME` lists an experiment, --json all")
+
+
+def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
+    """A line for each chapter; the share of the seeds that every variant has."""
+    chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
+    for row in rows:
+        variants = chapters.setdefault(row["experiment"].partition("/")[0], {})
+        variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+    lines, share = [], 1.0
+    for chapter, variants in chapters.items():
+        seeds = max(map(len, variants.values()))  # what is not trained needs only one
+        seeded = [outcomes for outcomes in variants.values() if len(outcomes) == seeds]
+        done = [sum(state in STATUSES for state in outcomes) for outcomes in seeded]
+        share = min(share, min(done) / seeds)
+        reached = f"{min(done)}" if min(done) == max(done) else f"{min(done)}–{max(done)}"
+        states = Counter(state for outcomes in variants.values() for state in outcomes)
+        rest = [f"{states[state]} {state}" for state in STATES if state != "ok" and states[state]]
+        begun = f"{sum(map(bool, done))} of {len(done)}"
+        lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])
+    print_table(("chapter", "variants", "seeds", "trials"), lines)
+    return share
 
 
 def _titles(planned: Mapping[str, Any], names: Sequence[str], results: Results) -> list[str]:

@@ -43,14 +43,13 @@ class Parser(argparse.ArgumentParser):
     """Answers a wrong word with the nearest right one."""
 
     def error(self, message: str) -> Any:
-        actions = {option: each for each in self._actions for option in each.option_strings}
         if wrong := re.match(r"unrecognized arguments: (\S*)", message):
             word = wrong[1][:100]
             message = f"{self.prog} takes no '{word}'"
             if (option := word.partition("=")[0]) in GONE:
                 message = f"{option} is gone: {GONE[option]}"
             elif word.startswith("-"):
-                message = f"no option '{word}'. {nearest(word, actions)}"
+                message = f"no option '{word}'. {nearest(word, self._option_string_actions)}"
         elif wrong := re.match(r"argument (\S+): invalid choice: '(.*?)' ", message):
             option, word = wrong[1], wrong[2][:100]
             choices = next(
@@ -62,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def complain(line: str) -> None:
-    """Print to standard error if it can be written, and never to standard output."""
+    """Print to standard error, if that can be written to."""
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
@@ -117,11 +116,11 @@ def print_table(
 
 
 def guarded(command: Callable[[], int]) -> int:
-    """The exit code of a command: 2 for the user's mistakes, 1 for trouble of the system, each told
-    in one line. Any other exception is a bug and passes through.
+    """The exit code of a command: 2 for the user's mistakes, 1 for trouble of the system, each in
+    one line. Any other exception is a bug and passes through.
 
-    Output is flushed here, so that a full disk or a closed pipe is noticed now and not when the
-    interpreter ends.
+    Output is flushed here, so that a full disk or a closed pipe is noticed before the interpreter
+    ends.
     """
     try:
         try:
@@ -134,20 +133,18 @@ def guarded(command: Callable[[], int]) -> int:
     except (ConfigError, RecordError) as error:
         complain(str(error))
         return BAD_INPUT
-    except Changed as error:
-        complain(str(error))
+    except RecursionError:
+        complain("nested too deeply")
+        return BAD_INPUT
     except BrokenPipeError:
         pass
     except OSError as error:
         where = f": {str(error.filename)[:200]}" if error.filename else ""
         complain(" ".join(f"{error.strerror or error}{where}".split()))
-    except MemoryError:
-        complain("out of memory")
-    except RecursionError:
-        complain("nested too deeply")
-        return BAD_INPUT
-    except RuntimeError as error:
-        if not NO_MEMORY.search(str(error)):
+    except Changed as error:
+        complain(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not (isinstance(error, MemoryError) or NO_MEMORY.search(str(error))):
             raise
         complain("out of memory")
     except KeyboardInterrupt as stop:

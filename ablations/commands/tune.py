@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from ablations.commands.arguments import planning, results_of, trials
-from ablations.commands.run import launch_arguments, run_plan
+from ablations.commands.arguments import planning, results_of
+from ablations.commands.run import run_plan
 from model.config import ConfigError
-
-
-def arguments(parser: ArgumentParser) -> None:
-    trials(parser)
-    launch_arguments(parser)
 
 
 def act(options: Namespace) -> int:

@@ -11,8 +11,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Place, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric, Place
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
 from model.batch import Batch, cross_entropy
@@ -34,9 +34,9 @@ class Beyond(Evaluation):
     the past, not the text (extrapolation as Press et al. 2022 ask for it).
     """
 
-    quantities: ClassVar = {
-        "bits_at": Quantity("bits/token", "lower", "bits past the trained length"),
-        "perplexity_ratio": Quantity(
+    metrics: ClassVar = {
+        "bits_at": Metric("bits/token", "lower", "bits past the trained length"),
+        "perplexity_ratio": Metric(
             "1", "lower", "perplexity past the trained length, over that at its end"
         ),
     }
@@ -49,7 +49,7 @@ class Beyond(Evaluation):
         if trained < 2 or not len(ends_B):
             least = f"choose a text of at least {4 * max(2, trained)}"
             return self._nulls(step, f"test has {len(stream_N) - 1} tokens: {least}")
-        readings: list[Reading] = []
+        measurements: list[Measurement] = []
         first: tuple[float | None, str | None] | None = (
             None  # of the band within the trained length
         )
@@ -60,26 +60,26 @@ class Beyond(Evaluation):
             except ValueError as error:  # longer than its positions reach
                 reason = str(error).splitlines()[0][:200]
             at: Place = {"step": step, "past": past}
-            readings.append(self.reading("bits_at", value, at, reason=reason))
+            measurements.append(self.measurement("bits_at", value, at, reason=reason))
             if first is None:
                 first = value, reason
                 continue
             ratio = None if value is None or first[0] is None else _power(2.0, value - first[0])
             reason = reason or first[1]
-            readings.append(self.reading("perplexity_ratio", ratio, at, reason=reason))
-        return Measured(readings)
+            measurements.append(self.measurement("perplexity_ratio", ratio, at, reason=reason))
+        return Measured(measurements)
 
     def _nulls(self, step: int, reason: str) -> Measured:
         """Null for every band, and the reason."""
         where = [
             (name, past)
             for past in BANDS
-            for name in self.quantities
+            for name in self.metrics
             if name == "bits_at" or past != min(BANDS)
         ]
         return Measured(
             [
-                self.reading(name, None, {"step": step, "past": p}, reason=reason)
+                self.measurement(name, None, {"step": step, "past": p}, reason=reason)
                 for name, p in where
             ]
         )
@@ -144,9 +144,7 @@ class Shuffled(Evaluation):
     order more (as Khandelwal et al. 2018 shuffle what an LSTM reads).
     """
 
-    quantities: ClassVar = {
-        "shuffled_ratio": Quantity("1", "lower", "perplexity after a shuffled past")
-    }
+    metrics: ClassVar = {"shuffled_ratio": Metric("1", "lower", "perplexity after a shuffled past")}
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         if not isinstance(task, Text):
@@ -160,7 +158,7 @@ class Shuffled(Evaluation):
             return self.nothing({"step": step}, reason)
         before, after = (nats(model, each, 1, device) for each in (window_BL, shuffle(window_BL)))
         ratio = _power(math.e, (after - before) / len(window_BL))
-        return Measured([self.reading("shuffled_ratio", ratio, {"step": step})])
+        return Measured([self.measurement("shuffled_ratio", ratio, {"step": step})])
 
 
 def windows(stream_N: Tensor, trained: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which heads a trained model needs, and whether they look at different things.
+"""Importance, pruning and divergence of attention heads.
 
 B: sequences, H: heads of a layer, T: queries, S: keys, K: d_head.
 """
@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Place, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric, Place
+from ablations.store.record import Measurement
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity, attention
@@ -49,15 +49,17 @@ class HeadsNeeded(Evaluation):
     All read every n-th sequence of valid and of test, about 8192 tokens.
     """
 
-    quantities: ClassVar = {
-        "pruned_ratio": Quantity("1", "lower", "perplexity without heads, over that with all"),
-        "head_divergence": Quantity("bits", "higher", "divergence between heads"),
-        "divergence_ratio": Quantity("1", "higher", "divergence between heads, over that at first"),
+    metrics: ClassVar = {
+        "pruned_ratio": Metric("1", "lower", "perplexity without heads, over that with all"),
+        "head_divergence": Metric("bits", "higher", "divergence between heads"),
+        "divergence_ratio": Metric("1", "higher", "divergence between heads, over that at first"),
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         at: dict[str, float | str] = {"step": step}
-        layers = {name: part for name, part in model.named_modules() if isinstance(part, Heads)}
+        layers = {
+            name: module for name, module in model.named_modules() if isinstance(module, Heads)
+        }
         if not layers:
             reason = "the model has no attention heads: choose model.mixer=attention"
             return self.nothing(at, reason)
@@ -77,48 +79,48 @@ class HeadsNeeded(Evaluation):
         heads = list(importance)
         ranked = sorted(heads, key=lambda head: importance[head])
         orders = {"importance": [ranked], "random": [_shuffled(heads, n) for n in range(ORDERS)]}
-        readings = [_importance(layers, importance, at)]
+        measurements = [_importance(layers, importance, at)]
         for by, each in orders.items():
             for share in SHARES:
                 number = math.floor(share * len(heads) + 0.5)
                 logs = [lost(frozenset(order[:number])) for order in each]
                 here = {**at, "removed": share, "by": by}
                 ratio = _exp(sum(logs) / len(logs))
-                readings.append(self.reading("pruned_ratio", ratio, here))
-        return Measured([*readings, *self._divergences(model, test, at)])
+                measurements.append(self.measurement("pruned_ratio", ratio, here))
+        return Measured([*measurements, *self._divergences(model, test, at)])
 
     def nothing(self, at: Place, reason: str) -> Measured:
-        importance = Reading("head_importance", "nats", None, "valid", dict(at), reason=reason)
-        return Measured([importance, *super().nothing(at, reason).readings])
+        importance = Measurement("head_importance", "nats", None, "valid", dict(at), reason=reason)
+        return Measured([importance, *super().nothing(at, reason).measurements])
 
     def _divergences(
         self, model: nn.Module, batches: Sequence[Batch], at: dict[str, float | str]
-    ) -> list[Reading]:
+    ) -> list[Measurement]:
         found = {"trained": divergence(model, batches), "first": first_divergence(model, batches)}
         trained, first = found.values()
         reason = "no layer has more than one head" if trained is None else None
-        readings = [
-            self.reading("head_divergence", bits, {**at, "weights": word}, reason=reason)
+        measurements = [
+            self.measurement("head_divergence", bits, {**at, "weights": word}, reason=reason)
             for word, bits in found.items()
         ]
         ratio = trained / first if trained is not None and first else None
         if ratio is None:
             reason = reason or "at first all heads of a layer are equal"
-        return [*readings, self.reading("divergence_ratio", ratio, at, reason=reason)]
+        return [*measurements, self.measurement("divergence_ratio", ratio, at, reason=reason)]
 
 
 def _importance(
     layers: Layers, importance: Mapping[Head, float], at: dict[str, float | str]
-) -> Reading:
-    most = max(map(_number, layers.values()))
+) -> Measurement:
+    most = max(layer.n_heads for layer in layers.values())
     table = [[importance.get((name, head)) for head in range(most)] for name in layers]
     axes: dict[str, list[Any]] = {"layer": list(layers), "head": list(range(most))}
-    return Reading("head_importance", "nats", None, "valid", at, axes=axes, values=table)
+    return Measurement("head_importance", "nats", None, "valid", at, axes=axes, values=table)
 
 
 @contextmanager
 def masked(layers: Layers, masks: Mapping[str, Tensor]) -> Iterator[None]:
-    """For the block, a layer's heads answer times its mask, B H or 1 H."""
+    """Multiply the output of each head by its mask, B H or 1 H, in the block."""
     by_path: dict[nn.Module, Tensor] = {layers[name].path: mask for name, mask in masks.items()}
 
     def times(path: nn.Module, given: Any, answer: tuple[Tensor, Tensor | None]) -> Any:
@@ -136,7 +138,7 @@ def importances(model: nn.Module, layers: Layers, batches: Sequence[Batch]) -> d
     found: dict[Head, float] = defaultdict(float)
     sequences = sum(len(batch.labels) for batch in batches)
     for batch in batches:
-        shapes = {name: (len(batch.labels), _number(layer)) for name, layer in layers.items()}
+        shapes = {name: (len(batch.labels), layer.n_heads) for name, layer in layers.items()}
         masks = {
             name: torch.ones(shape, device=batch.labels.device, requires_grad=True)
             for name, shape in shapes.items()
@@ -156,7 +158,7 @@ def nats(
     """Unsmoothed, per label, without these heads."""
     masks: dict[str, Tensor] = {}
     for name, head in removed:
-        masks.setdefault(name, torch.ones(1, _number(layers[name])))[0, head] = 0
+        masks.setdefault(name, torch.ones(1, layers[name].n_heads))[0, head] = 0
     masks = {name: mask.to(batches[0].labels.device) for name, mask in masks.items()}
     with evaluating(model), masked(layers, masks):
         total = sum(float(cross_entropy(model(batch), batch.labels)) for batch in batches)
@@ -164,11 +166,11 @@ def nats(
 
 
 def unfused(model: nn.Module) -> nn.Module:
-    """A copy with the same numbers that has its weights to show."""
+    """A copy of the model on the explicit path, which has weights to show."""
     shown = deepcopy(model)
-    for part in shown.modules():
-        if isinstance(part, Heads):
-            part.path = Explicit(getattr(part.path, "mask", Infinity()))
+    for module in shown.modules():
+        if isinstance(module, Heads):
+            module.path = Explicit(getattr(module.path, "mask", Infinity()))
     return shown
 
 
@@ -222,10 +224,6 @@ def _real(batch: Batch, layer: str) -> Tensor:
     if lengths_B is None:
         return torch.ones_like(tokens_BT, dtype=torch.bool)
     return positions(tokens_BT.shape[1], tokens_BT) < lengths_B[:, None]
-
-
-def _number(layer: Heads) -> int:
-    return layer.n_kv_heads * layer.group
 
 
 def _shuffled(heads: Sequence[Head], seed: int) -> list[Head]:

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.record import Measurement
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import Batch, cross_entropy
@@ -42,7 +42,7 @@ class Landscape(Evaluation):
     weights does not matter where the model undoes it: two models can be compared.
     """
 
-    quantities: ClassVar = {"curvature": Quantity("nats/token", "lower", "curvature of the loss")}
+    metrics: ClassVar = {"curvature": Metric("nats/token", "lower", "curvature of the loss")}
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         batches = [batch.to(device) for batch in some(task.evaluation_batches("valid"), TOKENS)]
@@ -61,12 +61,12 @@ class Landscape(Evaluation):
         curvature = sum(bends) / len(bends) / STEP**2
         values = [[each if math.isfinite(each) else None for each in row] for row in plane]
         axes: dict[str, list[Any]] = {"x": [*PLACES], "y": [*PLACES]}
-        surface = Reading("surface", "nats/token", None, "valid", at, axes=axes, values=values)
-        return Measured([self.reading("curvature", curvature, at, split="valid"), surface])
+        surface = Measurement("surface", "nats/token", None, "valid", at, axes=axes, values=values)
+        return Measured([self.measurement("curvature", curvature, at, split="valid"), surface])
 
 
 def direction(weights: Direction, index: int) -> Direction:
-    """Normal numbers that name and index decide, each row as long as the weights' own."""
+    """Normal numbers seeded by name and index, each row as long as the weights' own."""
     found = {}
     for name, weight in weights.items():
         digest = sha256(f"{name} {index}".encode()).digest()
@@ -80,7 +80,7 @@ def direction(weights: Direction, index: int) -> Direction:
 
 @contextmanager
 def restoring(model: nn.Module) -> Iterator[Direction]:
-    """The matrices as they are now, to the bit; so they are afterwards, whatever happens."""
+    """Yields a copy of the matrices, and restores them after the block."""
     first = {
         name: weight.detach().clone()
         for name, weight in model.named_parameters()

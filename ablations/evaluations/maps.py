@@ -1,4 +1,4 @@
-"""Matrices to look at: what a trained model attends to, and how similar its positions are.
+"""Attention maps, and similarity of positions.
 
 B: sequences, H: heads, T: queries or positions, S: keys, W: width of a position's vector.
 """
@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ablations.evaluations.heads import unfused
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.record import Measurement
 from ablations.tasks.data.tokens import Tokens, Vocabulary
 from ablations.tasks.task import Task
 from model.attention import attention
@@ -47,24 +47,26 @@ class Maps(Evaluation):
         if not chosen:
             return _nothing(at, f"no example of test is as short as {SHORT} tokens")
         shown = unfused(model)
-        readings = [
+        measurements = [
             _map(task, batch, layer, weights_BHTS[0], {**at, "layer": layer, "example": number})
             for number, batch in chosen
             for layer, weights_BHTS in attention(shown, batch.to(device)).items()
         ]
-        return Measured(readings) if readings else _nothing(at, "the model attends to nothing")
+        return (
+            Measured(measurements) if measurements else _nothing(at, "the model attends to nothing")
+        )
 
 
 def _nothing(at: dict[str, float | str], reason: str) -> Measured:
-    return Measured([Reading("attention", "probability", None, "test", at, reason=reason)])
+    return Measured([Measurement("attention", "probability", None, "test", at, reason=reason)])
 
 
 def _map(
     task: Task, batch: Batch, layer: str, weights_HTS: Tensor, at: dict[str, float | str]
-) -> Reading:
+) -> Measurement:
     if not weights_HTS.isfinite().all():
         reason = "the model's weights are not finite"
-        return Reading("attention", "probability", None, "test", at, reason=reason)
+        return Measurement("attention", "probability", None, "test", at, reason=reason)
     of_source = layer.startswith("encoder")
     to_source = of_source or "cross" in layer or layer == "shown"  # a recurrent model's
     axes = {
@@ -73,7 +75,7 @@ def _map(
         "key": words(task, batch, to_source),
     }
     values = weights_HTS.double().round(decimals=DIGITS).tolist()
-    return Reading("attention", "probability", None, "test", at, axes=axes, values=values)
+    return Measurement("attention", "probability", None, "test", at, axes=axes, values=values)
 
 
 def words(task: Task, batch: Batch, of_source: bool) -> list[Any]:
@@ -105,7 +107,7 @@ def examples(batches: Sequence[Batch]) -> list[tuple[int, Batch]]:
 
 
 def single(batch: Batch, row: int) -> Batch:
-    """One sequence of a batch, no longer than it is; the beginning of a long text."""
+    """One sequence of a batch without padding; the beginning of a long text."""
 
     def own(x_BT: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
         if x_BT is None:
@@ -140,25 +142,29 @@ class Positions(Evaluation):
     3.5); learned vectors have whatever order they have found (Wang & Chen 2020).
     """
 
-    quantities: ClassVar = {
-        "position_similarity": Quantity("cosine", "higher", "similarity of positions")
+    metrics: ClassVar = {
+        "position_similarity": Metric("cosine", "higher", "similarity of positions")
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
-        schemes = {n: part for n, part in model.named_modules() if isinstance(part, InputScheme)}
+        schemes = {
+            n: module for n, module in model.named_modules() if isinstance(module, InputScheme)
+        }
         if not schemes:
             return self.nothing(
                 {"step": step}, "this model has no vectors of positions at its input"
             )
-        readings = []
+        measurements = []
         for name, scheme in schemes.items():
             cosines_TT = similarity(scheme, device)
             places = list(range(len(cosines_TT)))
             axes: dict[str, list[Any]] = {"position": places, "other": places}
             values = [[round(value, DIGITS) for value in row] for row in cosines_TT.tolist()]
             at: dict[str, float | str] = {"step": step, "stack": name.split(".")[0]}
-            readings.append(self.reading("position_similarity", None, at, axes=axes, values=values))
-        return Measured(readings)
+            measurements.append(
+                self.measurement("position_similarity", None, at, axes=axes, values=values)
+            )
+        return Measured(measurements)
 
 
 @torch.inference_mode()

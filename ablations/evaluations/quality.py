@@ -1,4 +1,4 @@
-"""How good the answers are: loss and scores; of a beam, of ambiguous words, by length of source.
+"""Loss and scores: greedy and by beam search, of ambiguous words, by length; calibration.
 
 B: examples of a batch, N: examples of a split.
 """
@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.record import Measurement
 from ablations.tasks.task import Example, Task
 from ablations.train.loop import validate
 from model.batch import IGNORE
@@ -32,22 +32,26 @@ class Quality(Evaluation):
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         at: dict[str, float | str] = {"step": step}
         test_loss = validate(model, task, device, "test")
-        readings = [Reading("loss", "nats/token", test_loss, split="test", at=at)]
+        measurements = [Measurement("loss", "nats/token", test_loss, split="test", coordinates=at)]
         examples: list[Example] = []
         items: dict[str, list[float | None]] = {}
         for split in ("valid", "test"):
             scores, examples = task.scores(model, split, device)
-            readings += [task.reading(score, split, at) for score in scores]
+            measurements += [task.measurement(score, split, at) for score in scores]
             if split == "test":
-                items = {s.metric: [*s.items] for s in scores if s.items is not None and not s.at}
+                items = {
+                    s.metric: [*s.per_example]
+                    for s in scores
+                    if s.per_example is not None and not s.coordinates
+                }
             for name, value in task.trivial(split).items():
                 unit = "nats/token" if name == "loss" else task.metrics[name].unit
                 if (name, split) != ("loss", "valid"):  # which the training has noted
-                    readings.append(Reading(f"trivial_{name}", unit, value, split=split))
+                    measurements.append(Measurement(f"trivial_{name}", unit, value, split=split))
             for name, value in task.copied(split).items():
                 unit = task.metrics[name].unit
-                readings.append(Reading(f"copied_{name}", unit, value, split=split))
-        return Measured(readings, examples, items)
+                measurements.append(Measurement(f"copied_{name}", unit, value, split=split))
+        return Measured(measurements, examples, items)
 
 
 WIDTH = 4
@@ -60,7 +64,7 @@ class Beam(Evaluation):
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         scores, _ = task.scores(model, "test", device, partial(_best, width=WIDTH))
         at: dict[str, float | str] = {"step": step, "beam": WIDTH}
-        return Measured([task.reading(score, "test", at) for score in scores])
+        return Measured([task.measurement(score, "test", at) for score in scores])
 
 
 def _best(model: Generator, question: Question, longest: int, width: int) -> list[Answer]:
@@ -76,8 +80,8 @@ class Ambiguity(Evaluation):
     nearest of them, less that of words with one. What lowers it helps most where several answers
     are right."""
 
-    quantities: ClassVar = {
-        "per_excess": Quantity("edits/phone", "lower", "excess error rate of ambiguous words")
+    metrics: ClassVar = {
+        "per_excess": Metric("edits/phone", "lower", "excess error rate of ambiguous words")
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -89,7 +93,7 @@ class Ambiguity(Evaluation):
         if several.value is None or one.value is None:
             return self.nothing({"step": step}, several.reason or one.reason or "no score")
         excess = several.value - one.value
-        return Measured([self.reading("per_excess", excess, {"step": step})])
+        return Measured([self.measurement("per_excess", excess, {"step": step})])
 
 
 ENDS = (4, 8, 12, 16, 24, 32, 48, 64)  # of the buckets, in tokens of the source; longer are left
@@ -101,8 +105,8 @@ class Lengths(Evaluation):
     """Nats per label of the test examples whose source has more tokens than one end and at most as
     many as the next, padding not counted (as Koehn & Knowles 2017 bucket their sentences)."""
 
-    quantities: ClassVar = {
-        "loss_at_source": Quantity(
+    metrics: ClassVar = {
+        "loss_at_source": Metric(
             "nats/token", "lower", "loss by length of the source", matters=0.02
         )
     }
@@ -113,15 +117,15 @@ class Lengths(Evaluation):
             return self.nothing({"step": step}, reason)
         nats_N, labels_N, source_N = by_example(model, task, device, "test")
         bucket_N = torch.bucketize(source_N, torch.tensor(ENDS))
-        readings = []
+        measurements = []
         for index, end in enumerate(ENDS):
             mine_N = bucket_N == index
             if int(mine_N.sum()) >= FEWEST:
                 value = float(nats_N[mine_N].sum() / labels_N[mine_N].sum())
-                at = {"step": step, "source": end}
-                readings.append(self.reading("loss_at_source", value, at))
+                at = {"step": step, "source_length": end}
+                measurements.append(self.measurement("loss_at_source", value, at))
         reason = f"no bucket of lengths up to {ENDS[-1]} has {FEWEST} test examples: ask more"
-        return Measured(readings) if readings else self.nothing({"step": step}, reason)
+        return Measured(measurements) if measurements else self.nothing({"step": step}, reason)
 
 
 def by_example(
@@ -160,11 +164,11 @@ class Calibration(Evaluation):
     where it is empty. The counts are the histogram of confidence.
     """
 
-    quantities: ClassVar = {
-        "calibration_error": Quantity("1", "lower", "calibration error"),
-        "overconfidence": Quantity("1", "lower", "confidence less accuracy"),
-        "confidence": Quantity("probability", "lower", "mean confidence"),
-        "label_accuracy": Quantity("right/label", "higher", "accuracy of single labels"),
+    metrics: ClassVar = {
+        "calibration_error": Metric("1", "lower", "calibration error"),
+        "overconfidence": Metric("1", "lower", "confidence less accuracy"),
+        "confidence": Metric("probability", "lower", "mean confidence"),
+        "label_accuracy": Metric("right/label", "higher", "accuracy of single labels"),
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -176,12 +180,14 @@ class Calibration(Evaluation):
         rows = reliability(confidence_N, right_N)
         gaps = (n * abs(right - sure) for _, _, sure, right, n in rows if n)
         values = (sum(gaps) / len(right_N), confidence - accuracy, confidence, accuracy)
-        named = zip(self.quantities, values, strict=True)
-        readings = [self.reading(name, value, at) for name, value in named]
+        named = zip(self.metrics, values, strict=True)
+        measurements = [self.measurement(name, value, at) for name, value in named]
         table = [[None if math.isnan(entry) else entry for entry in row] for row in rows]
         axes: dict[str, list[Any]] = {"bin": list(range(BINS)), "quantity": list(QUANTITIES)}
-        diagram = Reading("reliability", "probability", None, "test", at, axes=axes, values=table)
-        return Measured([*readings, diagram])
+        diagram = Measurement(
+            "reliability", "probability", None, "test", at, axes=axes, values=table
+        )
+        return Measured([*measurements, diagram])
 
 
 def answers(

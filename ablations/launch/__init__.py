@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ablations.signals import Stopped, undisturbed
+from ablations.signals import Stopped, defer_signals
 
 Report = Callable[[float, str], None]
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -128,7 +128,7 @@ class Launcher(ABC):
     def close(self) -> None:
         """End everything now; outcomes not yet read are lost."""
         if self._is_open:
-            with undisturbed():
+            with defer_signals():
                 self.cancel()
                 for _ in self.events():
                     pass

@@ -28,7 +28,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
 from ablations.launch import Event, Job, Launcher, Outcome, Progress, failure, resolve
-from ablations.signals import undisturbed
+from ablations.signals import defer_signals
 
 _PULSE = 0.2  # seconds
 _TAIL = 2_000  # characters of a failed job's output that are kept
@@ -98,7 +98,7 @@ class LocalLauncher(Launcher):
             name, job = next(iter(self._waiting.items()))
             if (device := self._device_for(job)) is None:
                 return
-            with undisturbed():
+            with defer_signals():
                 del self._waiting[name]
                 try:
                     self._running[name] = _Worker(job, self._grace, device, self._settle)
@@ -110,7 +110,7 @@ class LocalLauncher(Launcher):
         """Wait, open to Ctrl-C, until the server has loaded its modules: then it can fork."""
         _CONTEXT.set_forkserver_preload(self._preload)
         resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with undisturbed():
+        with defer_signals():
             forkserver.ensure_running()
         probe = _CONTEXT.Process(target=os.getpid, daemon=True)
         try:
@@ -148,7 +148,7 @@ class LocalLauncher(Launcher):
         pulse = math.inf if self._is_stopping is None else _PULSE
         left = min(pulse, min(each.deadline for each in workers) - time.monotonic())
         written = wait(list(handles), None if math.isinf(left) else max(0.0, left))
-        with undisturbed():  # what is taken from a worker must not be lost
+        with defer_signals():  # what is taken from a worker must not be lost
             for handle in written:
                 worker = handles[handle]
                 if isinstance(handle, int):  # a sentinel
@@ -355,7 +355,7 @@ def _work(
 def _die_with_driver() -> None:
     """Kill this worker's whole group once the driver is gone.
 
-    multiprocessing gives each child the reading end of a pipe whose other end the driver alone
+    multiprocessing gives each child the measurement end of a pipe whose other end the driver alone
     holds: when the driver dies, the pipe ends.
     """
     driver = multiprocessing.parent_process()

@@ -28,7 +28,7 @@ from typing import Any
 
 from ablations.launch import Job, Launcher, Outcome, Progress, failure
 from ablations.launch.local import LocalLauncher
-from ablations.signals import undisturbed
+from ablations.signals import defer_signals
 from ablations.store.files import read_file, write_atomic
 from ablations.store.stamp import PROJECT, ROOT, sources
 from model.config import ConfigError
@@ -83,7 +83,7 @@ class RayLauncher(Launcher):
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self.capacity:
-            with undisturbed():
+            with defer_signals():
                 self._start(self._waiting.pop(next(iter(self._waiting))))
 
     def _stop(self, names: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ class RayLauncher(Launcher):
         """Sleep until a job ends, or for a moment; take note of what was reported."""
         tasks = {attempt.task: attempt for attempt in self._running.values()}
         ended, _ = self._ray.wait([*tasks], num_returns=1, timeout=_POLL)
-        with undisturbed():
+        with defer_signals():
             # A report is in the mailbox before its job goes on, so before the job has ended.
             attempts = {attempt.id: attempt.job for attempt in self._running.values()}
             for attempt_id, fraction, note, files in self._ray.get(self._mailbox.take.remote()):

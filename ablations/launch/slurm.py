@@ -33,9 +33,9 @@ from typing import Any
 from ablations.config import located, read_yaml
 from ablations.launch import Event, Job, Launcher, Outcome, Progress
 from ablations.launch.local import LocalLauncher
-from ablations.signals import undisturbed
+from ablations.signals import defer_signals
 from ablations.store.files import read_file, write_atomic
-from model.config import ConfigError, too_small, validate
+from model.config import Checked, ConfigError, ranged, validate
 
 _LARGEST = 1_000  # jobs of one array: most clusters take no more (MaxArraySize)
 _RESTARTS = 10_000  # time limits that one job may use up, one after the other
@@ -57,7 +57,7 @@ _OURS = ("array", "error", "job-name", "open-mode", "output", "requeue", "signal
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlurmProfile:
+class SlurmProfile(Checked):
     """What a cluster is told with every job; what is null is left to the cluster. For example:
 
     partition: gpu
@@ -70,20 +70,20 @@ class SlurmProfile:
     account: str | None = None
     qos: str | None = None
     constraint: str | None = None
-    minutes: int = 240  # the time limit; near it a job queues again, to go on from its checkpoint
-    warning: int = 120  # seconds before the time limit at which it does so
-    grace: float = 25.0  # seconds from SIGTERM until it is killed; below the cluster's KillWait
-    cpus: int = 1  # at least so many a job, and one for each of its threads
+    minutes: int = ranged(240, least=1)  # the time limit; near it a job queues again
+    warning: int = ranged(120, least=1)  # seconds before the time limit at which it does so
+    grace: float = ranged(25.0, least=0)  # seconds from SIGTERM to SIGKILL, below KillWait
+    cpus: int = ranged(1, least=1)  # at least so many a job, and one for each of its threads
     gigabytes: float | None = None  # at least so much a job; the cluster may kill what takes more
     device: str | None = None  # what jobs compute on, such as cuda or cpu, unless --device says it
     gpu: str = "gpu"  # what the cluster calls an accelerator, such as gpu:a100
-    shards: int = 0  # into how many one is cut (gres/shard); 0: a share of one takes all of it
-    parallel: int = 64  # jobs at once, unless --jobs says it
+    shards: int = ranged(0, least=0)  # of an accelerator (gres/shard); 0: not divided
+    parallel: int = ranged(64, least=1)  # jobs at once, unless --jobs says it
     setup: list[str] = field(default_factory=list)  # shell lines before each job
     extra: dict[str, Any] = field(default_factory=dict)  # other options of sbatch; true for a flag
 
-    def __post_init__(self) -> None:
-        problems = too_small(self, minutes=1, warning=1, grace=0, cpus=1, shards=0, parallel=1)
+    def problems(self) -> list[str]:
+        problems = super().problems()
         if 60 * self.minutes <= self.warning and not problems:
             problems.append(
                 f"warning={self.warning}: must be below the {60 * self.minutes} seconds of a job"
@@ -93,8 +93,7 @@ class SlurmProfile:
             for name in self.extra
             if name.replace("_", "-") in _OURS
         ]
-        if problems:
-            raise ConfigError(problems)
+        return problems
 
     def options(self, job: Job) -> dict[str, Any]:
         """What a job needs, in submitit's words for sbatch; jobs with equal needs share an array.
@@ -165,7 +164,7 @@ class SlurmLauncher(Launcher):
             self._done.pop().forget()
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._running) if self._running else _LARGEST
-            with undisturbed():  # what is submitted must be written down
+            with defer_signals():  # what is submitted must be written down
                 waiting = self._waiting.values()
                 if left := [one for job in waiting if (one := Submitted.left(self._folder, job))]:
                     self._attach(left)
@@ -241,7 +240,7 @@ class SlurmLauncher(Launcher):
         if self._running and time.monotonic() >= self._look_at:
             self._look()
         for one in [*self._running.values()]:
-            with undisturbed():  # what is taken must not be lost
+            with defer_signals():  # what is taken must not be lost
                 self._ready += one.news()
                 one.end(_LAGS * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
                 if one.outcome is None:

@@ -1,4 +1,4 @@
-"""What a layer costs on paper, counted instead of asserted: work, dependent steps, path.
+"""Complexity of a layer, counted: work, sequential steps, path length, memory.
 
 T: positions, D: d_model.
 """
@@ -27,7 +27,7 @@ from ablations.benchmarks.throughput import (
     untrained,
     without_data,
 )
-from ablations.measurement import MEASUREMENT, Measured, Place, Probe, Quantity
+from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe
 from ablations.tasks.task import Task
 from model.batch import positions
 from model.build import build
@@ -43,8 +43,8 @@ KERNELS = ("lstm", "gru", "rnn", "scaled_dot_product")  # in the name of a libra
 PATH_WIDTH = 8  # reach does not depend on it
 
 
-def _counted(unit: str, label: str) -> Quantity:
-    return Quantity(unit, "lower", label, repeats="nothing")
+def _counted(unit: str, label: str) -> Metric:
+    return Metric(unit, "lower", label, repeats="nothing")
 
 
 @MEASUREMENT.register("complexity")
@@ -57,7 +57,7 @@ class Complexity(Probe):
     until the last output can depend on the first input.
     """
 
-    quantities: ClassVar = {
+    metrics: ClassVar = {
         "mixing_work": _counted("FLOPs", "work where tokens meet"),
         "projection_work": _counted("FLOPs", "work on single tokens"),
         "dependent_steps": _counted("operations", "operations that wait for one another"),
@@ -65,25 +65,25 @@ class Complexity(Probe):
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        readings = []
+        measurements = []
         with torch.device("meta"):
             model = build(config["model"], task.source_size, task.target_size, config["seed"])
         for length in WORK_LENGTHS:
             flops = count(model, None, length).flops
             at = {"length": length}
-            readings.append(self.reading("mixing_work", flops["mixing"], at))
-            readings.append(self.reading("projection_work", flops["projections"], at))
+            measurements.append(self.measurement("mixing_work", flops["mixing"], at))
+            measurements.append(self.measurement("projection_work", flops["projections"], at))
         layer = mixer_of(untrained(config, task))
         for length in STEP_LENGTHS:
             found = operations(layer, config["model"]["d_model"], length)
             hidden = f"{found.kernels[0]} hides its steps" if found.kernels else None
             steps = None if hidden else found.depth
             at = {"length": length}
-            readings.append(self.reading("dependent_steps", steps, at, reason=hidden))
+            measurements.append(self.measurement("dependent_steps", steps, at, reason=hidden))
         for length in PATH_LENGTHS:
             path = longest_path(config, task, length)
-            readings.append(self.reading("path", path, {"length": length}))
-        return Measured(readings)
+            measurements.append(self.measurement("path", path, {"length": length}))
+        return Measured(measurements)
 
 
 class _Watch(TorchDispatchMode):
@@ -131,7 +131,7 @@ class Operations:
 
 
 def operations(layer: Mixer, width: int, length: int) -> Operations:
-    """What one forward pass of one sequence does."""
+    """The operations of one forward pass of one sequence."""
     x_BTD = torch.zeros(1, length, width)
     context = Context(positions(length, x_BTD), causal=True)
     with torch.inference_mode(), _Watch() as watch:
@@ -145,12 +145,12 @@ def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
     narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
     model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
-    cells = [part for part in mixer_of(model).modules() if isinstance(part, Layer)]
+    cells = [module for module in mixer_of(model).modules() if isinstance(module, Layer)]
     if cells:
         return _cell_path(mixer_of(model), cells, length)
     reaches = np.eye(length, dtype=bool)
     seen: list[tuple[Any, NDArray[np.bool_]]] = []
-    (stack,) = (part for part in model.modules() if isinstance(part, Stack))
+    (stack,) = (module for module in model.modules() if isinstance(module, Stack))
     for applied, block in enumerate(stack.blocks, 1):
         assert block.mixer is not None
         own = signature(block.mixer)
@@ -214,27 +214,27 @@ LAYER, MODEL = "layer", "model"  # of what
 
 @MEASUREMENT.register("memory")
 class Memory(Probe):
-    """On the path that really runs, one sequence, each in a process of its own.
+    """Memory of one sequence, each measurement in its own process.
 
     saved_bytes: what autograd keeps from forward to backward, each storage once, weights apart.
     peak_memory: the most that a training step adds to a process which has taken a small one.
     """
 
-    quantities: ClassVar = {
-        "saved_bytes": Quantity("bytes", "lower", "kept for backward", repeats="nothing"),
-        "peak_memory": Quantity("bytes", "lower", "peak memory", repeats="nothing"),
+    metrics: ClassVar = {
+        "saved_bytes": Metric("bytes", "lower", "kept for backward", repeats="nothing"),
+        "peak_memory": Metric("bytes", "lower", "peak memory", repeats="nothing"),
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        readings = []
+        measurements = []
         for of in (LAYER, MODEL):
             for length in LENGTHS:
                 at: dict[str, float | str] = {"of": of, "length": length}
                 for metric, read in (("saved_bytes", _saved), ("peak_memory", _peak)):
                     asked = partial(read, of, config, without_data(task), device, length)
                     value, reason = in_child(asked)
-                    readings.append(self.reading(metric, value, at, reason=reason))
-        return Measured(readings)
+                    measurements.append(self.measurement(metric, value, at, reason=reason))
+        return Measured(measurements)
 
 
 def saved_bytes(of: str, config: dict[str, Any], task: Task, length: int) -> int:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ablations.benchmarks.throughput import padded
-from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.tasks.task import Task
 from model.batch import BOS, IGNORE, Batch
 from model.build import build
@@ -32,8 +32,8 @@ class Permutation(Probe):
     The largest entry of f(Px) − P f(x), over drawn weights, tokens and permutations P.
     """
 
-    quantities: ClassVar = {
-        "permutation_gap": Quantity("1", "lower", "change by permuting the input", "nothing")
+    metrics: ClassVar = {
+        "permutation_gap": Metric("1", "lower", "change by permuting the input", "nothing")
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
@@ -43,19 +43,17 @@ class Permutation(Probe):
             x_BT = tokens(config, task.source_size, draw)
             orders = [torch.randperm(x_BT.shape[1], generator=draw) for _ in range(DRAWS)]
             gaps += [permutation_gap(answer, x_BT, order_T) for order_T in orders]
-        return Measured([self.reading("permutation_gap", max(gaps))])
+        return Measured([self.measurement("permutation_gap", max(gaps))])
 
 
 @MEASUREMENT.register("future")
 class Future(Probe):
-    """How much a decoder sees of what is still to come (Vaswani et al. 2017, 3.2.3).
+    """How much a decoder sees of later tokens (Vaswani et al. 2017, 3.2.3).
 
     The largest change of a logit at or before t when every token after t is another, over all t.
     """
 
-    quantities: ClassVar = {
-        "future_gap": Quantity("nats", "lower", "change by later tokens", "nothing")
-    }
+    metrics: ClassVar = {"future_gap": Metric("nats", "lower", "change by later tokens", "nothing")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         gaps = []
@@ -63,20 +61,18 @@ class Future(Probe):
             answer = decoding(model, config, task, draw)
             x_BT = tokens(config, task.target_size, draw)
             gaps.append(future_gap(answer, x_BT, others(x_BT, task.target_size, draw)))
-        return Measured([self.reading("future_gap", max(gaps))])
+        return Measured([self.measurement("future_gap", max(gaps))])
 
 
 @MEASUREMENT.register("mixing")
 class Mixing(Probe):
-    """Whether a token's answer knows of any other token.
+    """Whether the output at a token depends on any other token.
 
     The largest change of the answer at t (an encoder's vector, a decoder's logits) when every token
     but that at t is another, over all t.
     """
 
-    quantities: ClassVar = {
-        "mixing_gap": Quantity("1", "lower", "change by other tokens", "nothing")
-    }
+    metrics: ClassVar = {"mixing_gap": Metric("1", "lower", "change by other tokens", "nothing")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         gaps = []
@@ -91,7 +87,7 @@ class Mixing(Probe):
             size = task.source_size if writes is None else task.target_size
             x_BT = tokens(config, size, draw)
             gaps.append(mixing_gap(answer, x_BT, others(x_BT, size, draw)))
-        return Measured([self.reading("mixing_gap", max(gaps))])
+        return Measured([self.measurement("mixing_gap", max(gaps))])
 
 
 @MEASUREMENT.register("padding_seen")
@@ -99,7 +95,7 @@ class PaddingSeen(Probe):
     """The largest change of a logit, in float64, when the padding is doubled: with the lengths
     (`told`), or without them (`untold`), which shows that such a change would be seen."""
 
-    quantities: ClassVar = {"padding_gap": Quantity("nats", "lower", "largest change of a logit")}
+    metrics: ClassVar = {"padding_gap": Metric("nats", "lower", "largest change of a logit")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
@@ -107,11 +103,11 @@ class PaddingSeen(Probe):
         batch = next(iter(task.evaluation_batches("valid")))
         target, source = (0 if x is None else x.shape[1] for x in (batch.inputs, batch.source))
         more = padded(batch, 2 * target, 2 * source)
-        readings = []
+        measurements = []
         for word, sides in (("told", (batch, more)), ("untold", (_untold(batch), _untold(more)))):
             gap = _gap(model, sides[0].to(device), sides[1].to(device), batch.labels)
-            readings.append(self.reading("padding_gap", gap, {"lengths": word}))
-        return Measured(readings)
+            measurements.append(self.measurement("padding_gap", gap, {"lengths": word}))
+        return Measured(measurements)
 
 
 def _untold(batch: Batch) -> Batch:
@@ -189,7 +185,7 @@ def encoding(model: Any) -> Answer:
 
 
 def decoding(model: Any, config: dict[str, Any], task: Task, draw: torch.Generator) -> Answer:
-    """With one source, where it reads any."""
+    """The logits, given one source if the model reads any."""
     if getattr(model, "decoder", None) is None:
         raise ValueError(
             "this model has no decoder to ask: choose kind=decoder or kind=encoder_decoder"

@@ -1,4 +1,4 @@
-"""What a lecture prints or derives, computed once more with this project's own components.
+"""Formulas and worked examples of lectures, recomputed with this project's components.
 
 B: sequences, H: heads, T: target positions, S: source positions or keys, K: width of a head, W:
 width of a position's vector.
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ablations.benchmarks.throughput import random_batch
-from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.tasks.task import Task
 from model.attention import MASK, PATH, SCALE, Path
 from model.batch import Batch, cross_entropy
@@ -39,20 +39,20 @@ class Worked(Probe):
     `raw` leaves the division out, which shows that a wrong formula would be seen.
     """
 
-    quantities: ClassVar = {
-        "slide_gap": Quantity(
+    metrics: ClassVar = {
+        "slide_gap": Metric(
             "probability", "lower", "largest gap to the printed weights", repeats="nothing"
         )
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        readings = []
+        measurements = []
         for example, (products, printed) in PRINTED.items():
             for word, scale in SCALES.items():
                 gap_S = attended(products, scale).cpu() - torch.tensor(printed, dtype=torch.float64)
                 at: dict[str, float | str] = {"example": example, "scores": word}
-                readings.append(self.reading("slide_gap", float(gap_S.abs().max()), at))
-        return Measured(readings)
+                measurements.append(self.measurement("slide_gap", float(gap_S.abs().max()), at))
+        return Measured(measurements)
 
 
 def attended(products: tuple[float, ...], scale: str) -> Tensor:
@@ -82,11 +82,11 @@ class Penalty(Probe):
     loss; 1 where it never turns. rise: the loss at p = 1 − 10⁻⁶ less the least.
     """
 
-    quantities: ClassVar = {
-        "turning_probability": Quantity(
+    metrics: ClassVar = {
+        "turning_probability": Metric(
             "probability", "lower", "probability where the loss turns", repeats="nothing"
         ),
-        "rise": Quantity("nats", "lower", "rise of the loss past its least", repeats="nothing"),
+        "rise": Metric("nats", "lower", "rise of the loss past its least", repeats="nothing"),
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
@@ -97,7 +97,9 @@ class Penalty(Probe):
 
         turning = least(loss)
         rise = loss(SURE) - loss(turning)
-        return Measured([self.reading("turning_probability", turning), self.reading("rise", rise)])
+        return Measured(
+            [self.measurement("turning_probability", turning), self.measurement("rise", rise)]
+        )
 
 
 def loss_at(probability: float, smoothing: float, over: str) -> float:
@@ -132,8 +134,8 @@ class Reach(Probe):
     any position.
     """
 
-    quantities: ClassVar = {
-        "answers_past": Quantity("1", "higher", "whether it answers past max_len", "nothing")
+    metrics: ClassVar = {
+        "answers_past": Metric("1", "higher", "whether it answers past max_len", "nothing")
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
@@ -150,7 +152,7 @@ class Reach(Probe):
             if END not in str(error):
                 raise
             past = False
-        return Measured([self.reading("answers_past", float(past))])
+        return Measured([self.measurement("answers_past", float(past))])
 
 
 def answers(model: Any, task: Task, length: int, device: torch.device) -> bool:
@@ -173,14 +175,14 @@ class Forms(Probe):
     1); where there is padding to hide, it is hidden.
     """
 
-    quantities: ClassVar = {
-        "form_gap": Quantity("nats", "lower", "largest difference of a logit", "nothing")
+    metrics: ClassVar = {
+        "form_gap": Metric("nats", "lower", "largest difference of a logit", "nothing")
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         seeds = [config["seed"] + draw for draw in range(DRAWS)]
         gaps = [gap(*both(config, task, seed), batch_of(config, task)) for seed in seeds]
-        return Measured([self.reading("form_gap", max(gaps))])
+        return Measured([self.measurement("form_gap", max(gaps))])
 
 
 def both(config: dict[str, Any], task: Task, seed: int) -> tuple[Any, Any]:
@@ -188,7 +190,7 @@ def both(config: dict[str, Any], task: Task, seed: int) -> tuple[Any, Any]:
     everywhere."""
     written = resolve(config["model"])
     own = build(written, task.source_size, task.target_size, seed).double().eval()
-    if not any(isinstance(part, Path) for part in own.modules()):
+    if not any(isinstance(module, Path) for module in own.modules()):
         raise ValueError("this model has no attention to compute: choose a transformer with it")
     direct = build({**written, **DIRECT}, task.source_size, task.target_size, None).double().eval()
     weights = own.state_dict()
@@ -233,14 +235,14 @@ class Offset(Probe):
     al. 2017, 3.5). A stack has a scheme of its own; of several the largest residual counts.
     """
 
-    quantities: ClassVar = {
-        "offset_residual": Quantity("1", "lower", "what no linear map explains", "nothing")
+    metrics: ClassVar = {
+        "offset_residual": Metric("1", "lower", "what no linear map explains", "nothing")
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         # On the CPU, since not every device has float64.
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        schemes = [part for part in model.modules() if isinstance(part, InputScheme)]
+        schemes = [module for module in model.modules() if isinstance(module, InputScheme)]
         if not schemes:
             raise ValueError(
                 "this model has no vectors of positions at its input: choose model.position "
@@ -249,7 +251,10 @@ class Offset(Probe):
         found = [vectors(scheme) for scheme in schemes]
         worst = {offset: max(residual(p_TW, offset) for p_TW in found) for offset in OFFSETS}
         return Measured(
-            [self.reading("offset_residual", value, {"offset": k}) for k, value in worst.items()]
+            [
+                self.measurement("offset_residual", value, {"offset": k})
+                for k, value in worst.items()
+            ]
         )
 
 

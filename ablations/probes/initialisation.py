@@ -1,4 +1,4 @@
-"""What a model does before it has learned anything.
+"""Untrained models: attention, residual stream, gradients and scores at initialisation.
 
 B: sequences or draws, H: heads, T: positions or queries, S: keys, K: width of a head, D: d_model.
 """
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.tasks.task import Budget, Task
 from model.attention import SCALE, Scale, attention
 from model.batch import BOS, EOS, Batch, cross_entropy
@@ -33,8 +33,8 @@ class Diagonal(Probe):
     there is one; no mask may hide other tokens from it.
     """
 
-    quantities: ClassVar = {
-        "diagonal_weight": Quantity("probability", "lower", "weight of a token on itself")
+    metrics: ClassVar = {
+        "diagonal_weight": Metric("probability", "lower", "weight of a token on itself")
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
@@ -52,7 +52,7 @@ class Diagonal(Probe):
             raise ValueError("the first block shows no weights: choose model.mixer=attention")
         diagonal_BHT = weights.diagonal(dim1=-2, dim2=-1)
         value = float(diagonal_BHT.double().mean())
-        return Measured([self.reading("diagonal_weight", value)])
+        return Measured([self.measurement("diagonal_weight", value)])
 
 
 def distinct(size: int, seed: int) -> Tensor:
@@ -84,13 +84,13 @@ class Fresh(Probe):
     unrelated to it.
     """
 
-    quantities: ClassVar = {"relative_change": Quantity("1", "lower", "change by a fresh block")}
+    metrics: ClassVar = {"relative_change": Metric("1", "lower", "change by a fresh block")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         (batch,) = next(task.steps(config["seed"], Budget(BATCH_TOKENS)))
         changes = relative_changes(model.to(device), batch.to(device))
-        return Measured([self.reading("relative_change", sum(changes) / len(changes))])
+        return Measured([self.measurement("relative_change", sum(changes) / len(changes))])
 
 
 @torch.inference_mode()
@@ -106,7 +106,7 @@ def relative_changes(model: nn.Module, batch: Batch) -> list[float]:
             x_BTD, change_BTD = x_BTD[context.real], change_BTD[context.real]
         found.append(float(change_BTD.norm() / x_BTD.norm()))
 
-    blocks = [part for part in model.modules() if isinstance(part, Block)]
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
     if not blocks:
         raise ValueError("this model has no blocks: choose a transformer")
     with hooked(blocks, hook), evaluating(model):
@@ -130,8 +130,8 @@ class Gradients(Probe):
     draws of the first weights.
     """
 
-    quantities: ClassVar = {
-        "last_gradient": Quantity("nats/label", "lower", "gradient norm in the last block")
+    metrics: ClassVar = {
+        "last_gradient": Metric("nats/label", "lower", "gradient norm in the last block")
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
@@ -140,7 +140,7 @@ class Gradients(Probe):
             "smoothing": config["train"]["label_smoothing"],
             "over": config["train"]["label_smoothing_over"],
         }
-        readings = []
+        measurements = []
         for depth in DEPTHS:
             deep = {**config["model"], "depth": depth}
             drawn = []
@@ -149,8 +149,8 @@ class Gradients(Probe):
                 model = build(deep, task.source_size, task.target_size, seed).to(device)
                 drawn.append(gradient_norms(model, batch.to(device), **smoothing)[-1])
             last = statistics.geometric_mean(drawn)
-            readings.append(self.reading("last_gradient", last, {"depth": depth}))
-        return Measured(readings)
+            measurements.append(self.measurement("last_gradient", last, {"depth": depth}))
+        return Measured(measurements)
 
 
 def gradient_norms(model: nn.Module, batch: Batch, **smoothing: Any) -> list[float]:
@@ -163,7 +163,7 @@ def gradient_norms(model: nn.Module, batch: Batch, **smoothing: Any) -> list[flo
 
 def second_matrices(model: nn.Module) -> list[Tensor]:
     """One for each block of the stack that the head reads."""
-    stacks = [part for part in model.modules() if isinstance(part, Stack)]
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
     if not stacks:
         raise ValueError("this model has no stack of blocks: choose a transformer")
     downs = [getattr(block.feedforward, "down", None) for block in stacks[-1].blocks]
@@ -185,24 +185,24 @@ class Scores(Probe):
     softmax_gradient: |diag(p) − p pᵀ|, what is left of a gradient that goes through the softmax.
     """
 
-    quantities: ClassVar = {
-        "score_variance": Quantity("1", "lower", "variance of the scores"),
-        "score_entropy": Quantity("1", "higher", "entropy of the weights over log of the keys"),
-        "softmax_gradient": Quantity("1", "higher", "norm of the softmax's Jacobian"),
+    metrics: ClassVar = {
+        "score_variance": Metric("1", "lower", "variance of the scores"),
+        "score_entropy": Metric("1", "higher", "entropy of the weights over log of the keys"),
+        "softmax_gradient": Metric("1", "higher", "norm of the softmax's Jacobian"),
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         generator = torch.Generator().manual_seed(config["seed"])
-        readings = []
+        measurements = []
         for width in WIDTHS:
             scores_BHTS = drawn_scores(config["model"], width, config["seed"], generator)
             weights_BHTS = scores_BHTS.softmax(-1)
             values = (scores_BHTS.var(), entropy_share(weights_BHTS), jacobian_norm(weights_BHTS))
-            readings += [
-                self.reading(name, float(value.mean()), {"d_head": width})
-                for name, value in zip(self.quantities, values, strict=True)
+            measurements += [
+                self.measurement(name, float(value.mean()), {"d_head": width})
+                for name, value in zip(self.metrics, values, strict=True)
             ]
-        return Measured(readings)
+        return Measured(measurements)
 
 
 @torch.inference_mode()

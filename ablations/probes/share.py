@@ -1,4 +1,4 @@
-"""Which part of a model the work, the weights and the time are spent in."""
+"""Where a model spends its work, its weights and its time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import nn
 from ablations.benchmarks.child import in_a_line, in_child
 from ablations.benchmarks.session import synchronise
 from ablations.benchmarks.throughput import random_batch, without_data
-from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from model import presets
 from model.build import build
@@ -29,8 +29,8 @@ RATIOS = (0.125, 0.5, 1.0, 2.0, 8.0)  # tokens to d_model
 PROCESSES, CALLS = 3, 5
 
 
-def _share(label: str, repeats: Any = "nothing") -> Quantity:
-    return Quantity("1", "lower", label, repeats=repeats)
+def _share(label: str, repeats: Any = "nothing") -> Metric:
+    return Metric("1", "lower", label, repeats=repeats)
 
 
 @MEASUREMENT.register("share")
@@ -41,7 +41,7 @@ class Share(Probe):
     part is what is spent in its own modules, each waited for.
     """
 
-    quantities: ClassVar = {
+    metrics: ClassVar = {
         "flops_share": _share("share of the FLOPs"),
         "parameter_share": _share("share of the weights"),
         "time_share": _share("share of the time, beside whatever else runs"),
@@ -51,22 +51,22 @@ class Share(Probe):
         d_model = config["model"]["d_model"]
         with torch.device("meta"):
             model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        readings = []
+        measurements = []
         for ratio in RATIOS:
             length = max(2, round(ratio * d_model))
             cost = count(model, None if task.source_size is None else length, length)
-            readings += _shares("flops_share", cost.flops, {"tokens_over_width": ratio})
+            measurements += _shares("flops_share", cost.flops, {"tokens_over_width": ratio})
             work = partial(_seconds, config, without_data(task), device, length)
             timed = [in_child(work) for _ in range(PROCESSES)]
-            readings += _time_shares(timed, ratio)
-        return Measured([*readings, *_shares("parameter_share", cost.parameters, {})])
+            measurements += _time_shares(timed, ratio)
+        return Measured([*measurements, *_shares("parameter_share", cost.parameters, {})])
 
 
 @MEASUREMENT.register("presets")
 class Presets(Probe):
     """The same of published models, with their own vocabulary, at lengths that they can read."""
 
-    quantities: ClassVar = {
+    metrics: ClassVar = {
         "preset_flops_share": _share("share of the FLOPs"),
         "preset_parameter_share": _share("share of the weights"),
         "rest_over_scores": _share("work outside the scores over work in them"),
@@ -74,7 +74,7 @@ class Presets(Probe):
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        readings = []
+        measurements = []
         for name in presets.names():
             chosen = presets.load(name)
             with torch.device("meta"):
@@ -85,43 +85,45 @@ class Presets(Probe):
                 try:
                     cost = count(model, None if chosen.source_size is None else length, length)
                 except ValueError as error:  # longer than its positions reach
-                    readings.append(
-                        self.reading("rest_over_scores", None, at, reason=in_a_line(error))
+                    measurements.append(
+                        self.measurement("rest_over_scores", None, at, reason=in_a_line(error))
                     )
                     continue
                 whole, scores = sum(cost.flops.values()), cost.flops["mixing"]
-                readings += _shares("preset_flops_share", cost.flops, at)
-                readings.append(self.reading("rest_over_scores", (whole - scores) / scores, at))
+                measurements += _shares("preset_flops_share", cost.flops, at)
+                measurements.append(
+                    self.measurement("rest_over_scores", (whole - scores) / scores, at)
+                )
             sizes = cost.parameters
             block = sum(sizes[kind] for kind in ("projections", "mixing", "feedforward", "norms"))
             where: dict[str, float | str] = {"preset": name}
-            readings += _shares("preset_parameter_share", sizes, where)
+            measurements += _shares("preset_parameter_share", sizes, where)
             of_block = sizes["feedforward"] / block
-            readings.append(self.reading("feedforward_over_block", of_block, where))
-        return Measured(readings)
+            measurements.append(self.measurement("feedforward_over_block", of_block, where))
+        return Measured(measurements)
 
 
-def _shares(metric: str, amounts: dict[str, int], at: dict[str, float | str]) -> list[Reading]:
+def _shares(metric: str, amounts: dict[str, int], at: dict[str, float | str]) -> list[Measurement]:
     whole = sum(amounts.values())
     return [
-        Reading(metric, "1", amounts[kind] / whole, at={**at, "part": kind})
+        Measurement(metric, "1", amounts[kind] / whole, coordinates={**at, "part": kind})
         for kind in KINDS
         if amounts[kind]
     ]
 
 
-def _time_shares(timed: list[tuple[Any, str | None]], ratio: float) -> list[Reading]:
+def _time_shares(timed: list[tuple[Any, str | None]], ratio: float) -> list[Measurement]:
     """Of each part the share in every process."""
     where: dict[str, float | str] = {"tokens_over_width": ratio}
     failure = next((reason for _, reason in timed if reason), None)
     if failure:
-        return [Reading("time_share", "1", at=where, reason=failure)]
+        return [Measurement("time_share", "1", coordinates=where, reason=failure)]
     parts = [kind for kind in KINDS if any(kind in seconds for seconds, _ in timed)]
     return [
-        Reading(
+        Measurement(
             "time_share",
             "1",
-            at={**where, "part": kind},
+            coordinates={**where, "part": kind},
             axes={"process": list(range(len(timed)))},
             values=[s.get(kind, 0.0) / sum(s.values()) for s, _ in timed],
         )
@@ -144,7 +146,7 @@ def _seconds(
 
 
 def _kinds(model: nn.Module) -> dict[nn.Module, str]:
-    """As work is counted; what no part owns is the glue around them."""
+    """As work is counted; what belongs to no kind is the glue between them."""
     kinds = kinds_of(model)
     inside = {
         part for each in model.modules() if isinstance(each, Mixer) for part in each.modules()
@@ -178,10 +180,10 @@ class Structure(Probe):
     There are position vectors where they are trained; other schemes compute what they add.
     """
 
-    quantities: ClassVar = {"structure": Quantity("1", "lower", "size", repeats="nothing")}
+    metrics: ClassVar = {"structure": Metric("1", "lower", "size", repeats="nothing")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        readings = []
+        measurements = []
         for name in presets.names():
             chosen = presets.load(name)
             with torch.device("meta"):
@@ -190,8 +192,8 @@ class Structure(Probe):
             for of, size in sizes(stack).items():
                 at: dict[str, float | str] = {"preset": name, "of": of}
                 reason = "its positions have no vectors of their own" if size is None else None
-                readings.append(self.reading("structure", size, at, reason=reason))
-        return Measured(readings)
+                measurements.append(self.measurement("structure", size, at, reason=reason))
+        return Measured(measurements)
 
 
 def sizes(stack: Stack) -> dict[str, int | None]:

@@ -16,7 +16,7 @@ questions, their metrics and their margins were written."""
 _BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")  # of a training
 
 
-def freeze(plain: Any) -> str:
+def canonical_json(plain: Any) -> str:
     """One text for equal settings, whatever the order they were written in."""
     return json.dumps(plain, sort_keys=True, allow_nan=False)
 
@@ -36,7 +36,7 @@ def decisive(
     else:
         step = {key: value for key, value in config["train"].items() if key not in _BEYOND_A_STEP}
         parts |= {"trained": False, "step": step}
-    return {name: freeze(part) for name, part in parts.items()}
+    return {name: canonical_json(part) for name, part in parts.items()}
 
 
 def settings(parts: Mapping[str, str]) -> str:
@@ -46,7 +46,7 @@ def settings(parts: Mapping[str, str]) -> str:
 
 def identity(parts: Mapping[str, str], seed: int) -> str:
     """Twelve hex digits: the trial's id."""
-    return _digest({**parts, "seed": freeze(seed)})
+    return _digest({**parts, "seed": canonical_json(seed)})
 
 
 def _digest(parts: Mapping[str, str]) -> str:

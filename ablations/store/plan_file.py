@@ -23,34 +23,34 @@ class _Claim(TypedDict):
     require: Objects
 
 
-class _Cell(TypedDict):
-    """A place in the table, and the trial that fills it."""
+class _Trial(TypedDict):
+    """One trial of a table."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
-    label: str
+    variant: str
     seed: Annotated[int, Field(ge=0)]
-    across: dict[str, str]
-    trial: TrialId
+    factors: dict[str, str]
+    id: TrialId
     settings: str
     tuned: dict[str, Any]
-    measures: list[str]
+    sources: list[str]
     work: Annotated[Number, Field(ge=0)]
 
 
-class _Quantity(TypedDict):
-    """How a metric is told, and the size of a difference in it that matters."""
+class _PlannedMetric(TypedDict):
+    """The words for a metric, and the size of a difference in it that matters."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     unit: str
     better: Better
-    label: str
+    title: str
     repeats: NotRequired[Literal["seeds", "processes", "nothing"]]
     matters: NotRequired[Number | None]
     beside: NotRequired[dict[str, Any]]
     """Where its reference was measured, if that is elsewhere."""
 
 
-class _Metric(_Quantity):
+class _Metric(_PlannedMetric):
     name: str
     split: str
 
@@ -62,24 +62,24 @@ class _Entry(TypedDict):
     name: str
     question: str
     task: str
-    control: str
-    fixed: str
-    moves: str
+    baseline: str
+    held_constant: str
+    changes: str
     claims: list[_Claim]
     tuning: Objects
     grid: dict[str, list[Any]]
     overrides: list[str]
     profile: str
     metric: _Metric
-    metrics: dict[str, _Quantity]
-    batches: list[list[int]]
-    cells: list[_Cell]
+    metrics: dict[str, _PlannedMetric]
+    seed_batches: list[list[int]]
+    trials: list[_Trial]
 
 
 class _Plan(TypedDict):
     __pydantic_config__ = STRICT  # type: ignore[misc]
     profile: str
-    ablations: dict[str, _Entry]
+    experiments: dict[str, _Entry]
 
 
 PLAN: TypeAdapter[Any] = TypeAdapter(_Plan)

@@ -1,4 +1,4 @@
-"""What a claim predicts of a measurement: one frozen class a kind, told apart by its `word`.
+"""What a claim predicts of a measurement: one frozen class a kind, told apart by its `kind`.
 
 A plan holds each as a dictionary; the YAML of an experiment is read into them by
 `ablations.predictions`.
@@ -24,30 +24,30 @@ class _Prediction(BaseModel):
     shows: ClassVar[str]
     """What kind of number is measured for it."""
 
-    word: str
+    kind: str
     role: Literal["predicts", "requires"] = "predicts"
     """Whether the claim says it, or can only be judged where it holds."""
-    of: tuple[str, ...]
+    variants: tuple[str, ...]
     """The variants it speaks of."""
     metric: str
     split: str = "test"
-    at: dict[str, int | float | str] = Field(default_factory=dict)
+    coordinates: dict[str, int | float | str] = Field(default_factory=dict)
     """Coordinates of the measurement."""
-    across: dict[str, str] = Field(default_factory=dict)
+    factors: dict[str, str] = Field(default_factory=dict)
     """Levels of crossed factors; where one is not named, it holds at every level."""
     because: str | None = None
     """Why a difference of this size matters."""
 
     @property
-    def labels(self) -> list[str]:
+    def compared(self) -> list[str]:
         """Every variant that it compares."""
-        named = [*self.of, getattr(self, "than", None), getattr(self, "fails_for", None)]
+        named = [*self.variants, getattr(self, "than", None), getattr(self, "fails_for", None)]
         return list(dict.fromkeys(name for name in named if name is not None))
 
-    def looks_at(self, label: str, across: Mapping[str, str]) -> bool:
+    def looks_at(self, variant: str, factors: Mapping[str, str]) -> bool:
         """Whether a variant at these levels is one of those that it compares."""
-        is_there = all(across.get(name) == level for name, level in self.across.items())
-        return label in self.labels and is_there
+        is_there = all(factors.get(name) == level for name, level in self.factors.items())
+        return variant in self.compared and is_there
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -61,8 +61,8 @@ class Better(_Prediction):
     """
 
     shows = "difference"
-    word: Literal["better"]
-    of: One
+    kind: Literal["better"]
+    variants: One
     than: str
     by: Number = 0.0
     threshold: Number | None = None
@@ -72,8 +72,8 @@ class Worse(_Prediction):
     """Worse than the other by at least `by`; with a threshold, of rates of success."""
 
     shows = "difference"
-    word: Literal["worse"]
-    of: One
+    kind: Literal["worse"]
+    variants: One
     than: str
     by: Number = 0.0
     threshold: Number | None = None
@@ -83,8 +83,8 @@ class Equal(_Prediction):
     """No further apart than `within`."""
 
     shows = "difference"
-    word: Literal["equal"]
-    of: One
+    kind: Literal["equal"]
+    variants: One
     than: str
     within: Count
 
@@ -93,8 +93,8 @@ class Fails(_Prediction):
     """Succeeds in fewer seeds than the other: trains to its end, past the threshold if any."""
 
     shows = "difference of success rates"
-    word: Literal["fails"]
-    of: One
+    kind: Literal["fails"]
+    variants: One
     than: str
     by: Count = 0.0
     threshold: Number | None = None
@@ -104,8 +104,8 @@ class Grows(_Prediction):
     """Its lead over the other grows along a factor or coordinate."""
 
     shows = "growth with each doubling"
-    word: Literal["grows"]
-    of: One
+    kind: Literal["grows"]
+    variants: One
     than: str
     along: str
     since: Number | None = None
@@ -116,8 +116,8 @@ class Exponent(_Prediction):
     """A power of a factor or coordinate, between bounds."""
 
     shows = "exponent"
-    word: Literal["exponent"]
-    of: One
+    kind: Literal["exponent"]
+    variants: One
     along: str
     between: Range
     since: Number | None = None
@@ -127,8 +127,8 @@ class Crosses(_Prediction):
     """The first is lower, then higher than the second."""
 
     shows = "crossing"
-    word: Literal["crosses"]
-    of: tuple[str, str]
+    kind: Literal["crosses"]
+    variants: tuple[str, str]
     along: str
     since: Number | None = None
     until: Number | None = None
@@ -139,8 +139,8 @@ class Ratio(_Prediction):
     """So many times the other, between bounds; without another, the number itself."""
 
     shows = "ratio"
-    word: Literal["ratio"]
-    of: One
+    kind: Literal["ratio"]
+    variants: One
     than: str | None
     between: Range
 
@@ -149,8 +149,8 @@ class Exact(_Prediction):
     """A number to rounding, and in a positive control not that number."""
 
     shows = "value"
-    word: Literal["exact"]
-    of: One
+    kind: Literal["exact"]
+    variants: One
     within: Count
     value: Number = 0.0
     fails_for: str | None = None
@@ -165,7 +165,7 @@ KINDS: dict[str, type[_Prediction]] = {
 }
 Prediction = Annotated[
     Better | Worse | Equal | Fails | Grows | Exponent | Crosses | Ratio | Exact,
-    Field(discriminator="word"),
+    Field(discriminator="kind"),
 ]
 _READ: TypeAdapter[Prediction] = TypeAdapter(Prediction)
 

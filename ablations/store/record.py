@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, GetPydanticSchema, TypeAdapter
 from typing_extensions import TypedDict
 
-from ablations.store.identity import decisive, freeze, identity, settings
+from ablations.store.identity import canonical_json, decisive, identity, settings
 from ablations.store.schema import (
     FAILED,
     SCHEMA,
@@ -30,8 +30,8 @@ from ablations.store.stamp import Stamp, changed
 Timed = tuple[str, str, str]
 """A measure, the trial beside which it was taken, and where, as one text."""
 
-TRAINING = "training"  # what takes the readings that no measure does
-TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the readings mean something
+TRAINING = "training"  # what takes the measurements that no measure does
+TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the measurements mean something
 WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 
 _LARGEST = 1 << 1023  # what a float can hold
@@ -70,7 +70,7 @@ class _Env(TypedDict, total=False):
 
 
 @dataclass
-class Reading:
+class Measurement:
     """One measured number, one set of paired samples, or one small array with named axes."""
 
     __pydantic_config__ = STRICT
@@ -79,21 +79,21 @@ class Reading:
     unit: Word
     value: Number | None = None
     split: Word | None = None
-    at: dict[str, Coordinate] = field(default_factory=dict)
+    coordinates: dict[str, Coordinate] = field(default_factory=dict)
     session: Word | None = None
-    against: Word | None = None  # the trial whose times are in `reference`
+    baseline: Word | None = None  # the trial whose times are in `baseline_samples`
     samples: Times | None = None
-    reference: Times | None = None
-    twin: Times | None = None  # the reference once more, under another name: the noise floor
+    baseline_samples: Times | None = None
+    baseline_again: Times | None = None  # the baseline once more: the noise floor
     axes: dict[Word, list[Coordinate]] | None = None
     """Of `values`, from the outermost in: name → the places along it, words or numbers."""
     values: list[Any] | None = None
     reason: Word | None = None
-    measure: Word = TRAINING
+    source: Word = TRAINING
     """What took it, where that is a measure; `Record.take` says so."""
 
     def __post_init__(self) -> None:
-        name = f"reading {self.metric!r}"
+        name = f"measurement {self.metric!r}"
         if not self.metric or not self.unit:
             raise ValueError(f"{name} in {self.unit!r}: name a metric and a unit")
         if self.value is not None and not math.isfinite(self.value):
@@ -103,7 +103,8 @@ class Reading:
             if self.value is None and not self.reason:
                 raise ValueError(f"{name} has neither a value nor a reason")
             return
-        by_block = [each for each in (self.samples, self.reference, self.twin) if each is not None]
+        series = (self.samples, self.baseline_samples, self.baseline_again)
+        by_block = [each for each in series if each is not None]
         if not all(math.isfinite(time) for times in by_block for time in times):
             raise ValueError(f"{name} has a time that is not finite")
         if len(set(map(len, by_block))) > 1:
@@ -128,7 +129,7 @@ class Record:
 
     __pydantic_config__ = STRICT
 
-    trial: TrialId
+    id: TrialId
     status: Annotated[str, _checked_as(Literal[STATUSES])]
     config: dict[str, Any]
     reason: str | None = None
@@ -140,14 +141,14 @@ class Record:
     flops_per_token: Number | None = None
     env: Annotated[dict[str, Any], _checked_as(_Env)] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    measures: dict[str, dict[str, Word]] = field(default_factory=dict)
+    sources: dict[str, dict[str, Word]] = field(default_factory=dict)
     """What has been taken, each with the source files that took it."""
     failures: dict[str, str] = field(default_factory=dict)
     """What was tried since training ended and failed: a measure or a retraining, and why."""
-    items: dict[str, list[Number | None]] = field(default_factory=dict)
+    per_example: dict[str, list[Number | None]] = field(default_factory=dict)
     """Metric → what each example of test had in it, such as its number of edits."""
     examples: list[dict[str, str]] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
 
     @property
     def settings(self) -> str | None:
@@ -165,17 +166,19 @@ class Record:
     def timed(self) -> set[Timed]:
         """What was timed, beside which trial, and where."""
         return {
-            (reading.measure, reading.against, freeze(reading.at))
-            for reading in self.readings
-            if reading.against is not None
+            (measurement.source, measurement.baseline, canonical_json(measurement.coordinates))
+            for measurement in self.measurements
+            if measurement.baseline is not None
         }
 
-    def take(self, measure: str, made_by: Stamp, readings: list[Reading]) -> None:
+    def take(self, measure: str, made_by: Stamp, measurements: list[Measurement]) -> None:
         """Put what a measure has read in place of what it had read before."""
-        for reading in readings:
-            reading.measure = measure
-        self.readings = [each for each in self.readings if each.measure != measure] + readings
-        self.measures[measure] = made_by
+        for measurement in measurements:
+            measurement.source = measure
+        self.measurements = [
+            each for each in self.measurements if each.source != measure
+        ] + measurements
+        self.sources[measure] = made_by
         self.failures.pop(measure, None)
 
     def check(self) -> None:
@@ -187,12 +190,14 @@ class Record:
         parts = self._parts()
         if parts is not None and "seed" in self.config:
             told = identity(parts, self.config["seed"])
-            if told != self.trial:
-                raise RecordError(f"'trial': says {self.trial}, but its settings are of {told}")
+            if told != self.id:
+                raise RecordError(f"'id': says {self.id}, but its settings are of {told}")
 
     def to_dict(self) -> dict[str, Any]:
         plain = {"schema": SCHEMA, **vars(self)}
-        plain["readings"] = [_without_blanks(vars(reading)) for reading in self.readings]
+        plain["measurements"] = [
+            _without_blanks(vars(measurement)) for measurement in self.measurements
+        ]
         return plain
 
     @classmethod
@@ -211,12 +216,12 @@ def is_stale(
     check: Callable[[Stamp], list[str]] = changed,
 ) -> bool:
     """Whether other code has trained it, or taken a measurement that is asked for, than is here."""
-    made_by = [held.env.get("code") or {}, *(held.measures.get(name, {}) for name in asked)]
+    made_by = [held.env.get("code") or {}, *(held.sources.get(name, {}) for name in asked)]
     return any(map(check, made_by))
 
 
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what a reading does not have, but keep a null value: it is a result."""
+    """Leave out what a measurement does not have, but keep a null value: it is a result."""
     kept = {name: value for name, value in plain.items() if value not in (None, {})}
     if "samples" not in kept and "values" not in kept:
         kept["value"] = plain["value"]

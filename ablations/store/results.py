@@ -31,8 +31,8 @@ _ANEW = "move it away and run again: no record is lost"
 def _record(data: bytes, trial: str) -> Record:
     """The record in these bytes, if it is whole and of this trial."""
     record = unseal(data, RECORD)
-    if record.trial != trial:
-        raise RecordError(f"holds trial {record.trial}")
+    if record.id != trial:
+        raise RecordError(f"holds trial {record.id}")
     record.check()
     return record
 
@@ -66,8 +66,8 @@ class Results:
 
     def write(self, record: Record) -> None:
         data = seal(record.to_dict())
-        _record(data, record.trial)
-        write_atomic(self.path(record.trial), data)
+        _record(data, record.id)
+        write_atomic(self.path(record.id), data)
 
     def read(self, trial: str) -> Record | None:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
@@ -113,13 +113,13 @@ class Results:
         return plan
 
     def planned(self) -> dict[str, dict[str, Asked]]:
-        """The trials of each ablation of the plan, and what is asked of them."""
+        """The trials of each experiment of the plan, and what is asked of them."""
         return {
             name: {
-                cell["trial"]: Asked(float(cell["work"]), set(cell["measures"]))
-                for cell in entry["cells"]
+                trial["id"]: Asked(float(trial["work"]), set(trial["sources"]))
+                for trial in entry["trials"]
             }
-            for name, entry in self.read_plan()["ablations"].items()
+            for name, entry in self.read_plan()["experiments"].items()
         }
 
     def write_plan(self, plan: dict[str, Any]) -> None:

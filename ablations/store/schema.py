@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-SCHEMA = 3
+SCHEMA = 4
 FAILED = ("oom", "error", "timeout", "killed")
 STATUSES = ("ok", "diverged", "stuck", *FAILED)
 TRIAL = re.compile(r"[A-Za-z0-9_-]{1,100}")  # a label that is also a safe name for a file
@@ -21,7 +21,7 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 T = TypeVar("T")
 _FIRST = re.compile(rb'\{"schema": (\d{1,9}), "sha256": "([0-9a-f]{64})",\n')
-_BY_ROW = ("readings", "ablations")  # fields of which each item has a line
+_BY_ROW = ("measurements", "experiments")  # fields of which each item has a line
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 
 
@@ -47,7 +47,7 @@ def seal(plain: dict[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"strict JSON cannot say this ({error})") from None
     schema = plain.get("schema", SCHEMA)
-    return vouched(schema, (",\n".join(fields) + "}\n").encode("utf-8", "replace"))
+    return with_checksum(schema, (",\n".join(fields) + "}\n").encode("utf-8", "replace"))
 
 
 def _rows(name: str, value: Any) -> str:
@@ -59,7 +59,7 @@ def _rows(name: str, value: Any) -> str:
     return "[\n" + ",\n".join(map(_encode, value)) + "\n]"
 
 
-def vouched(schema: int, rest: bytes) -> bytes:
+def with_checksum(schema: int, rest: bytes) -> bytes:
     """The first line of a file, and the rest behind it."""
     return b'{"schema": %d, "sha256": "%b",\n' % (schema, _digest(schema, rest)) + rest
 

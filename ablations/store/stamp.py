@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 
 Stamp = dict[str, str]
 """File → twelve hex digits. A file of this project by its path in it, a user's by its module."""
@@ -102,7 +102,7 @@ def loaded_otherwise(made_by: Mapping[str, str]) -> list[str]:
 
 def short(made_by: Mapping[str, str] | None) -> str:
     """Twelve hex digits for a whole stamp."""
-    return hashlib.sha256(freeze(made_by).encode()).hexdigest()[:12]
+    return hashlib.sha256(canonical_json(made_by).encode()).hexdigest()[:12]
 
 
 def digest_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Where data and scores come from: one task a module, found by being here."""
+"""Tasks: data, batches and scores. A module in this package registers one or more of them."""
 
 from __future__ import annotations
 

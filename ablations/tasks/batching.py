@@ -1,4 +1,4 @@
-"""How examples become batches: rows of like length, or windows of a stream.
+"""Batches of padded examples of similar length, or of windows of a stream.
 
 N: examples or tokens of the stream, B: examples of a batch, S: source positions, T: target
 positions, of a window with the token before it.
@@ -7,7 +7,6 @@ positions, of a window with the token before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -54,7 +53,7 @@ class PaddedTask(Task):
 
 
 def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
-    """Nats per label where each is as likely as in train, counted once more than seen (add-one).
+    """Nats per label of the unigram distribution of train, with add-one smoothing.
 
     PAD and BOS, which nothing has to predict, are left out everywhere.
     """
@@ -90,7 +89,7 @@ class Padded:
         return len(self.lengths_N)
 
     def batch(self, rows_B: Tensor) -> Batch:
-        """These examples, no wider than the longest of them."""
+        """These examples, padded to the longest of them."""
         target_BT, lengths_B = _trim(self.target_NT, self.lengths_N, rows_B)
         if self.source_NS is None or self.source_lengths_N is None:
             return Batch.shifted(target_BT, lengths_B)
@@ -110,7 +109,7 @@ class Padded:
 
     @cached_property
     def batches(self) -> list[Batch]:
-        """Of `asked`, the batches alone."""
+        """The batches of `asked`."""
         return [batch for _, batch in self.asked]
 
     def answers(
@@ -139,11 +138,11 @@ class Padded:
             digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
             generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
             order_N = generator.permutation(len(self))
-            size = max(1, round(POOL * budget.part / self._cost_N.mean()))
+            size = max(1, round(POOL * budget.batch_tokens / self._cost_N.mean()))
             pools = np.array_split(order_N, max(1, round(len(self) / size)))
             for pool in pools:
                 ranked = pool[np.argsort(self._rank_N[pool], kind="stable")]
-                batches = self._cut(ranked, budget.part, budget.micro_batches)
+                batches = self._cut(ranked, budget.batch_tokens, budget.micro_batches)
                 steps = -(-len(batches) // budget.micro_batches)
                 strata = [batches[index : index + steps] for index in range(0, len(batches), steps)]
                 shuffled = [generator.permutation(len(stratum)) for stratum in strata]
@@ -179,7 +178,7 @@ def _snake(first_N: Tensor, second_N: Tensor) -> Tensor:
 
 
 def _pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """One row a sequence in the smallest type that holds it, and how many tokens are real."""
+    """A padded row for each sequence, in the smallest integer type, and the lengths."""
     lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
     flat = np.fromiter(chain.from_iterable(sequences), np.int32, lengths.sum())
     tokens = np.full((len(lengths), lengths.max()), PAD, np.uint8 if flat.max() < 256 else np.int32)
@@ -188,7 +187,7 @@ def _pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def _trim(tokens_NL: Tensor, lengths_N: Tensor, rows_B: Tensor) -> tuple[Tensor, Tensor | None]:
-    """These rows up to the longest of them; no lengths where all are as long."""
+    """These rows, trimmed to the longest; no lengths if all are equally long."""
     lengths_B = lengths_N[rows_B]
     shortest, longest = (int(length) for length in lengths_B.aminmax())
     tokens_BL = tokens_NL[rows_B, :longest].long()
@@ -231,7 +230,7 @@ class Windows:
         """
         count = max(1, self.tokens // self.length - 1)
         places = min(self.length, self.tokens - count * self.length + 1)
-        part = max(1, budget.part // self.length)
+        part = max(1, budget.batch_tokens // self.length)
         steps = -(-count // (part * budget.micro_batches))
         epoch, first = divmod(start, steps)
         while True:
@@ -249,15 +248,14 @@ class Windows:
 
 
 def some(batches: Sequence[Batch], tokens: int) -> list[Batch]:
-    """Every so many-th example, so that about so many tokens are read; batches are of like length,
-    so all lengths stay."""
+    """Every n-th example, so that about so many tokens are read; batches are of like length, so all
+    lengths stay."""
     whole = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
     every = max(1, whole // tokens)
     chosen, seen = [], 0
     for batch in batches:
-        rows = slice(-seen % every, None, every)
-        part = {name: x[rows] for name, x in vars(batch).items() if x is not None}
-        if len(part["labels"]):
-            chosen.append(replace(batch, **part))
+        first = -seen % every
+        if first < len(batch.labels):
+            chosen.append(batch.map(lambda x, first=first: x[first::every]))  # type: ignore[misc]
         seen += len(batch.labels)
     return chosen

@@ -1,4 +1,4 @@
-"""How is this word said? Letters to phones, on the CMU Pronouncing Dictionary or a user's own.
+"""Grapheme to phoneme: letters to phones, on the CMU Pronouncing Dictionary or a user's own.
 
 A random split would ask for `runners` after teaching `runner`. Words are therefore split by their
 stem (`stem` in `data/cmudict.py`): a hash of the stem puts 90 % of the stems in train, 5 % in
@@ -54,13 +54,13 @@ class G2P(PaddedTask):
         valid_words: int | None = None
         test_words: int | None = None
         split: Literal["stem", "word"] = "stem"
-        """What decides the side of the split that a word falls on, if no files are given."""
+        """What is hashed to assign a word to a split, if no files are given."""
         stress: bool = False
         """Whether vowels keep their stress: AH0, AH1 and AH2, or AH."""
         pronunciations: Literal["first", "all"] = "first"
         """Of a training word: its first, or each as an example of its own."""
         train: str | None = None
-        """A user's own dictionaries (`data/dictionary.py`): all three, or none."""
+        """A user's own dictionaries (`data/cmudict.py`): all three, or none."""
         valid: str | None = None
         test: str | None = None
 
@@ -160,7 +160,7 @@ class G2P(PaddedTask):
         return [*self._spelt(text), "end"]
 
     def _spelt(self, text: str) -> str:
-        """In small letters, where the dictionary has no others."""
+        """In lower case, if the dictionary has no capitals."""
         has_capitals = any(letter != letter.lower() for letter in self.dictionary.letters)
         return text if has_capitals else text.lower()
 
@@ -184,7 +184,7 @@ class G2P(PaddedTask):
         return [[encode(one.split()) for one in said[word]] for word in self.words[split]]
 
     def _source(self, word: str) -> list[int]:
-        """What a model reads: the letters, then EOS, so that it knows the end of a word."""
+        """The input of a model: the letters, then EOS."""
         return [*self.letters.encode(word), EOS]
 
     def _target(self, said: str) -> list[int]:

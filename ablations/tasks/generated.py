@@ -1,4 +1,4 @@
-"""Examples that are drawn, not read: nothing to download, and no end to them.
+"""Generated examples: nothing to download, and as many as needed.
 
 An example is a row of token ids. A hash of the row puts it in train (90 %), valid (5 %) or test
 (5 %): nothing that is asked was ever taught, whatever the seed. A batch holds examples of one size,
@@ -39,15 +39,15 @@ class Generated(Task):
 
     name: ClassVar[str]
     coordinate: ClassVar[str]
-    """What a size is called."""
+    """The coordinate of a size in measurements."""
     config: Any
     vocabulary: Vocabulary
     sizes: Sequence[int]
-    """What training draws from; each gets as many tokens."""
+    """Training sizes; each gets equally many tokens."""
     test_sizes: Sequence[int] = ()
-    """Where answers are graded apart."""
+    """Sizes at which answers are also graded separately."""
     examples: int
-    """Of a split, spread over the sizes; and as many at each test size."""
+    """Examples of a split, spread over the sizes, and of each test size."""
 
     def draw(self, generator: np.random.Generator, number: int, size: int) -> np.ndarray:
         """N W: examples, whatever their split."""
@@ -61,7 +61,7 @@ class Generated(Task):
         raise NotImplementedError
 
     def questions(self, rows_NW: np.ndarray) -> list[list[int]]:
-        """What a reader is shown of each row."""
+        """The question of each row, to be displayed."""
         raise NotImplementedError
 
     def truths(self, rows_NW: np.ndarray) -> list[list[int]]:
@@ -81,14 +81,16 @@ class Generated(Task):
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         for step in count(start):
             generator = _generator(self.name, "train", seed, step)
-            yield tuple(self._part(generator, budget, part) for part in range(budget.micro_batches))
+            yield tuple(
+                self._batch(generator, budget, index) for index in range(budget.micro_batches)
+            )
 
-    def _part(self, generator: np.random.Generator, budget: Budget, part: int) -> Batch:
-        """A batch of one size, from the smaller ones for the first part to the larger ones."""
+    def _batch(self, generator: np.random.Generator, budget: Budget, index: int) -> Batch:
+        """A batch of one size: the first of a step has a small one, the last a large one."""
         kinds = len(self.sizes)
-        place = int(generator.integers(part * kinds, (part + 1) * kinds))
+        place = int(generator.integers(index * kinds, (index + 1) * kinds))
         size = self.sizes[place // budget.micro_batches]
-        number = max(1, budget.part // self.cost(size))
+        number = max(1, budget.batch_tokens // self.cost(size))
         return self.batch(self._rows(generator, "train", number, size))
 
     def _rows(
@@ -130,7 +132,7 @@ class Generated(Task):
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
         def both(asked: list[np.ndarray]) -> tuple[list[list[int]], list[list[int]]]:
-            """Answers, and what they should be."""
+            """Answers and right answers."""
             outputs = [each for rows in asked for each in self.answers(model, rows, device, decode)]
             return outputs, [each for rows in asked for each in self.truths(rows)]
 
@@ -143,7 +145,7 @@ class Generated(Task):
             except ValueError as error:  # positions that this model has no vectors for
                 scores += [Score(metric, None, at, str(error)) for metric in self.metrics]
             else:
-                scores += [replace(score, at=at, items=None) for score in graded]
+                scores += [replace(score, coordinates=at, per_example=None) for score in graded]
         questions = [each for rows in self.asked(split) for each in self.questions(rows)]
         examples = some_of_each(
             each_right(outputs, truths),
@@ -175,7 +177,7 @@ class Generated(Task):
         }
 
     def read(self, text: str) -> list[int]:
-        """The tokens of a question of a reader's own; a ValueError shows one of ours."""
+        """The tokens of a typed question; a ValueError shows an example."""
         rows_NW = self.asked("valid")[0]
         return self.vocabulary.read(text, self.to_text(self.questions(rows_NW[:1])[0]))
 

@@ -1,4 +1,4 @@
-"""What is the value of this nested list? Ten classes, read off a whole sequence.
+"""Nested lists to evaluate: ten classes, one for a whole sequence.
 
     [MAX 2 9 [MIN 4 7 ] 0 ]  →  9
 
@@ -36,7 +36,7 @@ from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import accuracy, each_right, some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score
 from model.batch import BOS, Batch
-from model.config import ConfigError, too_small
+from model.config import Checked, ConfigError, ranged
 from model.generate import Question, greedy
 from model.layers import evaluating
 
@@ -58,42 +58,40 @@ class ListOps(PaddedTask):
     """Nested lists of digits, to be evaluated."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        max_depth: int = 4
+    class Config(Checked):
+        max_depth: int = ranged(4, least=2)
         """Levels of a tree, the digits' own included: 2 is one flat list."""
-        max_args: int = 4
+        max_args: int = ranged(4, least=2)
         """Members of a list, at most."""
-        min_length: int = 4
+        min_length: int = ranged(4, least=4)
         """Tokens of the shortest expression."""
         max_length: int = 32
-        examples: int = 20_000
+        examples: int = ranged(20_000, least=1)
         """Expressions to learn from, in an order that the seed decides."""
-        test_examples: int = 1000
+        test_examples: int = ranged(1000, least=1)
         """Expressions in valid, and as many in test."""
 
-        def __post_init__(self) -> None:
-            least = {"max_depth": 2, "max_args": 2, "min_length": 4}
-            problems = too_small(self, **least, examples=1, test_examples=1)
+        def problems(self) -> list[str]:
+            problems = super().problems()
             if self.max_length < self.min_length:
                 problems.append(
                     f"max_length={self.max_length}: must be at least min_length={self.min_length}"
                 )
-            if problems:
-                raise ConfigError(problems)
             longest = 1  # a digit; then lists of lists of as many members as may be
             for _ in range(1, self.max_depth):
                 longest = 2 + self.max_args * longest
                 if longest >= self.min_length:
-                    return
-            raise ConfigError(
-                [f"min_length={self.min_length}: no list has more than {longest} tokens with "
-                 f"max_depth={self.max_depth} and max_args={self.max_args}"]
-            )  # fmt: skip
+                    break
+            if not problems and longest < self.min_length:
+                shape = f"max_depth={self.max_depth} and max_args={self.max_args}"
+                most = f"no list has more than {longest} tokens with {shape}"
+                problems.append(f"min_length={self.min_length}: {most}")
+            return problems
 
     kind: ClassVar[str] = "encoder"
     per: ClassVar[str] = "sequence"
     metrics: ClassVar[dict[str, Metric]] = {
-        "accuracy": Metric("right/expression", "higher", "accuracy", 0.05)
+        "accuracy": Metric("right/expression", "higher", "accuracy", matters=0.05)
     }
     vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
     source_size = len(vocabulary)
@@ -177,7 +175,7 @@ class ListOps(PaddedTask):
         return list(map(_classed, super().evaluation_batches(split)))
 
     def trivial(self, split: str) -> dict[str, float]:
-        """Each class as likely as in train, counted once more than seen; the likeliest of them."""
+        """The loss of class frequencies in train (add-one); the accuracy of the likeliest."""
         taught = Counter(value for _, value in self.trees("train"))
         seen = np.array([taught[value] + 1 for value in range(CLASSES)])
         asked = np.bincount([value for _, value in self.trees(split)], minlength=CLASSES)
@@ -203,7 +201,7 @@ class ListOps(PaddedTask):
 
     @cached_property
     def _digest(self) -> str:
-        """Of what is asked and of the options: these decide what is taught."""
+        """Of the test examples and the options, which decide the training examples."""
         decisive = [asdict(self.config), self._asked]
         return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 

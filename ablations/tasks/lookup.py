@@ -1,4 +1,4 @@
-"""One token to be found: a decoder reads a row and answers at its last position.
+"""Lookup: a decoder reads a row and answers one token at its last position.
 
 N: examples, W: tokens of a row with its answer, T: those that are read, W − 1; K: keys, P: pairs
 that are shown, S: slots, A: those that are asked for.
@@ -20,17 +20,17 @@ from ablations.tasks.generated import Generated, too_few
 from ablations.tasks.scoring import accuracy
 from ablations.tasks.task import TASK, Decode, Metric, Score
 from model.batch import IGNORE, Batch
-from model.config import ConfigError, too_small
+from model.config import Checked, ranged
 from model.generate import Question
 from model.layers import evaluating
 
 
 class Lookup(Generated):
-    """Rows end in the token that is to be said; nothing else is to be learned."""
+    """Rows end in the answer, which is the only label."""
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
-        "accuracy": Metric("right/question", "higher", "accuracy", 0.05)
+        "accuracy": Metric("right/question", "higher", "accuracy", matters=0.05)
     }
     source_size = None
     writes = False
@@ -75,23 +75,23 @@ class Recall(Lookup):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        keys: int = 16
-        values: int = 8
-        pairs: int = 8
+    class Config(Checked):
+        keys: int = ranged(16, least=1)
+        values: int = ranged(8, least=2)
+        pairs: int = ranged(8, least=1)
         """How many are shown."""
-        distance: int = 16
+        distance: int = ranged(16, least=0)
         """Filler tokens between the pairs and the question."""
         test_distances: list[int] = field(default_factory=list)
-        """Where answers are graded apart, also past the training distance."""
+        """Distances at which answers are also graded, past the training distance too."""
         tokens: Literal["one", "two"] = "one"
         """Whether a pair is one token, or a key and then its value: then a model must also learn
         that they belong together."""
-        examples: int = 1000
+        examples: int = ranged(1000, least=1)
         """Questions that are asked; as many at each test distance."""
 
-        def __post_init__(self) -> None:
-            problems = too_small(self, keys=1, values=2, pairs=1, distance=0, examples=1)
+        def problems(self) -> list[str]:
+            problems = super().problems()
             if self.pairs > self.keys:
                 problems.append(
                     f"pairs={self.pairs}: each shows another key; choose at most keys={self.keys}"
@@ -104,8 +104,7 @@ class Recall(Lookup):
                 shown *= FILLERS ** min([self.distance, *tests])
                 wider = "keys, values or pairs"
                 problems = too_few(self, "pairs", shown, "different questions", wider)
-            if problems:
-                raise ConfigError(problems)
+            return problems
 
     name = "recall"
     coordinate: ClassVar[str] = "distance"
@@ -145,7 +144,7 @@ class Recall(Lookup):
         return np.hstack((shown, filler, key_N1, value_N1))
 
     def trivial(self, split: str) -> dict[str, float]:
-        """Every value is as likely."""
+        """All values are equally likely."""
         return {"loss": math.log(self.config.values), "accuracy": 1 / self.config.values}
 
 
@@ -164,17 +163,17 @@ class Pair(Lookup):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        slots: int = 8
-        values: int = 8
+    class Config(Checked):
+        slots: int = ranged(8, least=2)
+        values: int = ranged(8, least=2)
         """What a slot may hold; an answer is one token for all values."""
-        asked: int = 2
+        asked: int = ranged(2, least=1)
         """Slots that are asked for at once."""
-        examples: int = 1000
+        examples: int = ranged(1000, least=1)
         """Questions that are asked."""
 
-        def __post_init__(self) -> None:
-            problems = too_small(self, slots=2, values=2, asked=1, examples=1)
+        def problems(self) -> list[str]:
+            problems = super().problems()
             if not problems and self.asked > self.slots:
                 problems.append(f"asked={self.asked}: choose at most slots={self.slots}")
             if not problems and max(self.slots, self.values) ** min(self.asked, 99) > MOST_TOKENS:
@@ -186,8 +185,7 @@ class Pair(Lookup):
                 held = math.factorial(self.slots) * self.values**self.slots
                 shown = held * math.perm(self.slots, self.asked)
                 problems = too_few(self, "slots", shown, "different questions", "slots or values")
-            if problems:
-                raise ConfigError(problems)
+            return problems
 
     name = "pair"
     coordinate: ClassVar[str] = "slots"
@@ -222,7 +220,7 @@ class Pair(Lookup):
         return np.column_stack((len(SPECIAL) + shown_NS, question_N, answer_N))
 
     def trivial(self, split: str) -> dict[str, float]:
-        """All values together are as likely."""
+        """All combinations of values are equally likely."""
         answers = self.config.values**self.config.asked
         return {"loss": math.log(answers), "accuracy": 1 / answers}
 

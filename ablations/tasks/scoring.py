@@ -1,4 +1,4 @@
-"""How answers are graded, and which ones a record shows. Nothing here is used in training.
+"""Scores of answers, and the examples that a record shows. Not used in training.
 
 Pronunciations, of which several may be right:
 
@@ -53,7 +53,7 @@ def each_right(outputs: Sequence[Any], truths: Sequence[Any]) -> list[float]:
 def accuracy(metric: str, outputs: Sequence[Any], truths: Sequence[Any]) -> Score:
     """The share of answers that are right."""
     right = each_right(outputs, truths)
-    return Score(metric, sum(right) / len(right), items=right)
+    return Score(metric, sum(right) / len(right), per_example=right)
 
 
 Ids = Sequence[int]
@@ -90,7 +90,10 @@ SCORINGS: dict[str, Scoring] = {
 }
 METRICS = {
     f"{rate}{ending}": Metric(
-        unit, "lower", f"{label} error rate, {note}" if ending else f"{label} error rate", matters
+        unit,
+        "lower",
+        f"{label} error rate, {note}" if ending else f"{label} error rate",
+        matters=matters,
     )
     for ending, (_, _, note) in SCORINGS.items()
     for rate, unit, label, matters in (
@@ -114,7 +117,7 @@ def score(outputs: Sequence[Ids], references: Sequence[References]) -> list[Scor
             if not ending:
                 items = [[*counts], [int(number > 0) for number in counts]]
             scores += [
-                Score(f"{rate}{ending}", value, items=each)
+                Score(f"{rate}{ending}", value, per_example=each)
                 for rate, value, each in zip(("per", "wer"), (per, wer), items, strict=True)
             ]
         else:
@@ -129,7 +132,7 @@ def overlap(outputs: Sequence[str], references: Sequence[str]) -> dict[str, floa
 
 
 def signatures() -> dict[str, str]:
-    """How each score is taken, in sacrebleu's own words."""
+    """sacrebleu's signature of each score."""
     return {name: signature for name, (_, signature) in _score(["a"], ["a"]).items()}
 
 

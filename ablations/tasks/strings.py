@@ -1,4 +1,4 @@
-"""Random strings to copy, to turn round or to sort: an answer that no guess can reach.
+"""Random strings to copy, reverse or sort.
 
 A model reads the symbols and EOS, and writes the answer with greedy decoding. It is stopped one
 symbol past the length of the right answer.
@@ -21,7 +21,7 @@ from ablations.tasks.generated import Generated, too_few
 from ablations.tasks.scoring import accuracy, edits
 from ablations.tasks.task import TASK, Decode, Metric, Score
 from model.batch import BOS, EOS, Batch
-from model.config import ConfigError, too_small
+from model.config import Checked, ranged
 from model.generate import Generator, Question
 
 
@@ -29,24 +29,27 @@ class Strings(Generated):
     """A subclass says what the answer is."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        symbols: int = 16
-        """Different ones, each as likely."""
-        min_length: int = 4
+    class Config(Checked):
+        symbols: int = ranged(16, least=2)
+        """Size of the alphabet; all symbols are equally likely."""
+        min_length: int = ranged(4, least=1)
         """Symbols of the shortest string."""
         length: int = 16
-        """Symbols of the longest; each length from the shortest on gets as many tokens."""
+        """Symbols of the longest; all lengths between get equally many tokens."""
         test_lengths: list[int] | None = None
-        """Where answers are graded apart, also past the training length. Left out: [length]."""
-        examples: int = 500
+        """Lengths, also past training, at which answers are also graded. Left out: [length]."""
+        examples: int = ranged(500, least=1)
         """Strings that are asked, spread over the training lengths; as many at each test length."""
 
         def __post_init__(self) -> None:
             if self.test_lengths is None:
                 object.__setattr__(self, "test_lengths", [self.length])
+            super().__post_init__()
+
+        def problems(self) -> list[str]:
             tests = self.test_lengths
             assert tests is not None
-            problems = too_small(self, symbols=2, min_length=1, examples=1)
+            problems = super().problems()
             if self.length < self.min_length:
                 problems.append(
                     f"length={self.length}: must be at least min_length={self.min_length}"
@@ -59,13 +62,12 @@ class Strings(Generated):
                 shortest = min(self.min_length, *tests)
                 what, wider = f"strings of length {shortest}", "symbols or the length"
                 problems = too_few(self, "symbols", self.symbols**shortest, what, wider)
-            if problems:
-                raise ConfigError(problems)
+            return problems
 
     kind: ClassVar[str] = "encoder_decoder"
     coordinate: ClassVar[str] = "length"
     metrics: ClassVar[dict[str, Metric]] = {
-        "sequence_accuracy": Metric("right/string", "higher", "strings right", 0.05),
+        "sequence_accuracy": Metric("right/string", "higher", "strings right", matters=0.05),
         "token_error": Metric("edits/symbol", "lower", "symbol error rate"),
     }
 
@@ -110,7 +112,7 @@ class Strings(Generated):
         error = sum(wrong) / sum(map(len, truths))
         return [
             accuracy("sequence_accuracy", outputs, truths),
-            Score("token_error", error, items=wrong),
+            Score("token_error", error, per_example=wrong),
         ]
 
     def trivial(self, split: str) -> dict[str, float]:

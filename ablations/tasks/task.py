@@ -1,4 +1,4 @@
-"""What a task gives a trial: batches to learn from, batches to be tested on, and scores."""
+"""A task: training batches, evaluation batches and scores."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from ablations.store.files import read_file
-from ablations.store.identity import freeze
-from ablations.store.record import Reading
+from ablations.store.identity import canonical_json
+from ablations.store.record import Measurement
 from model.batch import Batch
-from model.config import ConfigError, Family
+from model.config import ConfigError, Registry
 from model.generate import Answer, Generator, Question, greedy
 
 
@@ -51,7 +51,7 @@ def refuse_too_large(
         raise ConfigError(problems)
 
 
-TASK = Family("task")
+TASK = Registry("task")
 
 Decode = Callable[[Generator, Question, int], list[Answer]]  # of at most so many tokens
 Example = dict[str, str]  # input, target and output, written for a reader
@@ -59,31 +59,33 @@ Example = dict[str, str]  # input, target and output, written for a reader
 
 @dataclass(frozen=True)
 class Metric:
-    """A score that a task takes: its unit, which way is better, what a table calls it."""
+    """A score of a task: its unit, which direction is better, its label in tables."""
 
     unit: str
     better: Literal["lower", "higher"]
-    label: str
+    title: str
+    repeats: Literal["seeds", "processes", "nothing"] = "seeds"
+    """What varies between repetitions; a count needs none."""
     matters: float | None = None
     """The size of a difference that matters, registered before any trial is run."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One value of a metric; None with a reason where the model cannot be asked."""
+    """One value of a metric, or None with a reason."""
 
     metric: str
     value: float | None
-    at: dict[str, float] = field(default_factory=dict)
-    """Where it was taken, such as {"length": 32}; empty for the whole split."""
+    coordinates: dict[str, float] = field(default_factory=dict)
+    """The coordinates, such as {"length": 32}; empty for the whole split."""
     reason: str | None = None
-    items: list[float] | None = field(default=None, compare=False, repr=False)
+    per_example: list[float] | None = field(default=None, compare=False, repr=False)
     """What each example of the split had in it, in the split's order: errors, or right as 1."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a training step reads."""
+    """The size of a training step."""
 
     tokens: int
     """Of a step: source and target positions, padding too."""
@@ -91,7 +93,7 @@ class Budget:
     """Batches of like length that make up a step, from short ones to long ones."""
 
     @property
-    def part(self) -> int:
+    def batch_tokens(self) -> int:
         """Tokens of one batch, about; a longer sequence is a batch of its own."""
         return max(1, self.tokens // self.micro_batches)
 
@@ -107,7 +109,7 @@ class Task:
     kind: ClassVar[str]
     """The kind of model it feeds: encoder_decoder, decoder or encoder."""
     per: ClassVar[str] = "token"
-    """What has a label: each token, or the whole sequence, which then is a class."""
+    """What is labelled: each token, or the whole sequence with one class."""
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
     files: ClassVar[tuple[str, ...]] = ()
@@ -146,7 +148,7 @@ class Task:
         return {**self.card(), "files": list(self.files)}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        """What each step learns from, without end, in an order that seed and task alone decide.
+        """The micro-batches of each step, without end; seed and task alone decide them.
 
         The first is step `start`, counted from 0: a training that goes on sees what it would have
         seen.
@@ -158,7 +160,7 @@ class Task:
         raise NotImplementedError
 
     def trivial(self, split: str) -> dict[str, float]:
-        """What an answer reaches that does not look at the question.
+        """The loss and scores of an answer that ignores the question.
 
         `loss`, in nats per label, of knowing how frequent each label is in train; and metrics,
         where such an answer can be scored.
@@ -166,19 +168,19 @@ class Task:
         raise NotImplementedError
 
     def copied(self, split: str) -> dict[str, float]:
-        """The metrics of answering with the question itself, where that is an answer."""
+        """The metrics of copying the question as the answer, if that makes sense."""
         return {}
 
     def ask(self, text: str) -> Question:
-        """A question of a reader's own; a ValueError says what cannot be asked."""
+        """A typed question; a ValueError says what is wrong with it."""
         raise NotImplementedError
 
     def symbols(self, text: str) -> list[str]:
-        """What the model reads of such a question, token by token."""
+        """The tokens that the model reads of such a question."""
         raise NotImplementedError
 
     def to_text(self, tokens: Sequence[int]) -> str:
-        """A whole answer, written for a reader."""
+        """The text of an answer."""
         raise NotImplementedError
 
     def show(self, tokens: Sequence[int]) -> list[str]:
@@ -195,10 +197,10 @@ class Task:
         """
         raise NotImplementedError
 
-    def reading(self, score: Score, split: str, at: Mapping[str, float | str]) -> Reading:
+    def measurement(self, score: Score, split: str, at: Mapping[str, float | str]) -> Measurement:
         """A score as a measurement."""
-        unit, where = self.metrics[score.metric].unit, {**at, **score.at}
-        return Reading(score.metric, unit, score.value, split, where, reason=score.reason)
+        unit, where = self.metrics[score.metric].unit, {**at, **score.coordinates}
+        return Measurement(score.metric, unit, score.value, split, where, reason=score.reason)
 
 
 MOST = 32  # tasks that all workers find read; more would only fill the memory
@@ -218,7 +220,7 @@ def announce(tasks: Iterable[Mapping[str, Any]]) -> Iterator[None]:
 
     In a file, since a variable of the environment may have no more than 128 KiB.
     """
-    wanted = [frozen for frozen, _ in Counter(map(freeze, tasks)).most_common(MOST)]
+    wanted = [frozen for frozen, _ in Counter(map(canonical_json, tasks)).most_common(MOST)]
     opened, name = tempfile.mkstemp(prefix="ablations-tasks-")
     before = os.environ.get(_ANNOUNCED)
     try:

@@ -1,4 +1,4 @@
-"""What comes next? A language model of the King James Bible, or of a file of the user's own.
+"""Language modelling of the King James Bible, or of a user's own file.
 
 Lines (verses, one a line) are split in their order: the first 90 % are train, then 5 % valid and
 5 % test. So what is asked comes from later books than what was taught.
@@ -72,7 +72,7 @@ class Text(Task):
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
-        "bits_per_character": Metric("bits/character", "lower", "bits per character", 0.03)
+        "bits_per_character": Metric("bits/character", "lower", "bits per character", matters=0.03)
     }
     files: ClassVar[tuple[str, ...]] = ("file",)
     source_size = None
@@ -121,7 +121,7 @@ class Text(Task):
         return {"loss": loss, "bits_per_character": self._bits(nats, split)}
 
     def ask(self, text: str) -> Question:
-        """A beginning, to be gone on with."""
+        """A prompt to continue."""
         ids = self.tokens.encode(text)
         if not 0 < len(ids) < self.config.length:
             raise ValueError(
@@ -145,7 +145,7 @@ class Text(Task):
         return [Score("bits_per_character", bits)], self._examples(model, split, device, decode)
 
     def _bits(self, nats: float, split: str) -> float:
-        """Per character of the text, from the nats of all its tokens."""
+        """Bits per character of the text, from the nats of all its tokens."""
         text = self.texts[split]
         return (nats + self.tokens.spelling(text)) / math.log(2) / len(text)
 

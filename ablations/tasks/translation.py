@@ -1,4 +1,4 @@
-"""How is this said today? King James verses into World English, or two line-aligned files a split.
+"""Translation: King James verses into World English, or two line-aligned files a split.
 
 The Bible is split by chapter, so that neighbouring verses stay together: a hash of the chapter puts
 90 % in train, 5 % in valid, 5 % in test. Some passages are in two books (Kings and Chronicles,

@@ -1,1 +1,1 @@
-"""One trial: the loop, its optimizers and schedules, and what is kept to go on from."""
+"""Training of one trial: the loop, optimizers, schedules, checkpoints, packs and DDP."""

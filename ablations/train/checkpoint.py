@@ -112,7 +112,7 @@ def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None
 
 def stamp_for(record: Record) -> dict[str, str]:
     """The stamp of the weights that belong to a record."""
-    return {"trial": record.trial, "code": short(record.env.get("code"))}
+    return {"trial": record.id, "code": short(record.env.get("code"))}
 
 
 def stamp_of(path: Path) -> dict[str, str] | None:

@@ -1,9 +1,9 @@
-"""How weights follow their gradients, and how the learning rate moves over training."""
+"""Optimizers, learning-rate schedules, and the config of a training."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,33 +11,10 @@ import torch
 from torch import nn
 
 from ablations.tasks.task import Budget
-from model.config import ConfigError, Family, choice
+from model.config import Checked, Registry, choice, ranged
 
-OPTIMIZER = Family("optimizer")
-SCHEDULE = Family("schedule")
-
-_POSITIVE = (lambda x: x > 0, "must be positive")
-_NOT_NEGATIVE = (lambda x: x >= 0, "must not be negative")
-_BELOW_ONE = (lambda x: 0 <= x < 1, "must be from 0 to below 1")
-_SHARE = (lambda x: 0 <= x <= 1, "must be from 0 to 1")
-RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "lr": _POSITIVE, "eps": _POSITIVE, "beta1": _BELOW_ONE, "beta2": _BELOW_ONE,
-    "momentum": _BELOW_ONE, "weight_decay": _NOT_NEGATIVE, "warmup": _NOT_NEGATIVE,
-    "floor": _SHARE,
-}  # fmt: skip
-
-
-class Checked:
-    """Options of one name have one range in every optimizer and schedule."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name}={value}: {RANGES[name][1]}"
-            for name, value in vars(self).items()
-            if name in RANGES and not RANGES[name][0](value)
-        ]
-        if problems:
-            raise ConfigError(problems)
+OPTIMIZER = Registry("optimizer")
+SCHEDULE = Registry("schedule")
 
 
 @OPTIMIZER.register("adam")
@@ -46,10 +23,10 @@ class Adam(torch.optim.Adam):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
-        lr: float = 1e-3
-        beta1: float = 0.9
-        beta2: float = 0.98
-        eps: float = 1e-9
+        lr: float = ranged(1e-3, above=0)
+        beta1: float = ranged(0.9, least=0, below=1)
+        beta2: float = ranged(0.98, least=0, below=1)
+        eps: float = ranged(1e-9, above=0)
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         betas = (config.beta1, config.beta2)
@@ -62,7 +39,7 @@ class AdamW(torch.optim.AdamW):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Adam.Config):
-        weight_decay: float = 0.01
+        weight_decay: float = ranged(0.01, least=0)
         """Of matrices, embeddings among them; biases and the gains of norms do not decay."""
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
@@ -72,21 +49,20 @@ class AdamW(torch.optim.AdamW):
 
 @OPTIMIZER.register("sgd")
 class SGD(torch.optim.SGD):
-    """v = momentum · v + g, and weights move by −rate · v (Sutskever et al. 2013)."""
+    """v = momentum · v + g, and weights move by −lr · v (Sutskever et al. 2013)."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
-        lr: float = 0.1
-        momentum: float = 0.9
+        lr: float = ranged(0.1, above=0)
+        momentum: float = ranged(0.9, least=0, below=1)
         nesterov: bool = False
         """Whether the gradient counts as if v had already been followed."""
-        weight_decay: float = 0.0
+        weight_decay: float = ranged(0.0, least=0)
         """Of the same weights as adamw's, but added to the gradient."""
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.nesterov and not self.momentum:
-                raise ConfigError(["nesterov=True: needs a momentum; set momentum above 0"])
+        def problems(self) -> list[str]:
+            needs = ["nesterov=True: needs a momentum; set momentum above 0"]
+            return super().problems() + (needs if self.nesterov and not self.momentum else [])
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         super().__init__(
@@ -99,7 +75,7 @@ class SGD(torch.optim.SGD):
 
 
 def _groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """The field's rule: what has two dimensions or more decays, what has fewer does not."""
+    """Matrices decay; vectors, such as biases and gains, do not."""
     every = list(parameters)
     return [
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": weight_decay},
@@ -108,11 +84,11 @@ def _groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dic
 
 
 class Schedule:
-    """The share of the peak rate at a step, counted from 1: up in a line over `warmup` steps."""
+    """The lr of a step, counted from 1, as a share of the peak: linear over `warmup` steps."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
-        warmup: int = 0
+        warmup: int = ranged(0, least=0)
 
     def __init__(self, config: Config, steps: int) -> None:
         self.steps, self.warmup = steps, config.warmup
@@ -134,7 +110,7 @@ class Schedule:
 
 @SCHEDULE.register("constant")
 class ConstantRate(Schedule):
-    """The peak rate to the end."""
+    """The peak lr to the end."""
 
     def after(self, step: int) -> float:
         return 1.0
@@ -154,8 +130,8 @@ class Cosine(Schedule):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Schedule.Config):
-        floor: float = 0.0
-        """The share of the peak rate that it ends at."""
+        floor: float = ranged(0.0, least=0, most=1)
+        """The share of the peak lr that it ends at."""
 
     def __init__(self, config: Config, steps: int) -> None:
         super().__init__(config, steps)
@@ -170,17 +146,13 @@ class Cosine(Schedule):
 class Noam(Schedule):
     """min(step^−½, step · warmup^−1½) as a share of its peak (Vaswani et al. 2017, eq. 3).
 
-    The optimizer's rate is the peak; rate = (d_model · warmup)^−½ gives the paper's own. The
+    The optimizer's lr is the peak; lr = (d_model · warmup)^−½ gives the paper's own. The
     formula does not know the length of training, which may end before the peak.
     """
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Schedule.Config):
-        warmup: int = 4000
-
-        def __post_init__(self) -> None:
-            if self.warmup < 1:
-                raise ConfigError([f"warmup={self.warmup}: must be at least 1, the peak's step"])
+        warmup: int = ranged(4000, least=1)
 
     def after(self, step: int) -> float:
         return math.sqrt(self.warmup / step)
@@ -190,47 +162,32 @@ MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: what
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(Checked):
     """How a trial is trained. All of it is part of the trial's identity."""
 
-    steps: int = 1000
-    batch_tokens: int = 2048
+    steps: int = ranged(1000, least=1, most=MOST)
+    batch_tokens: int = ranged(2048, least=1, most=MOST)
     """Source and target tokens of a step, about."""
-    micro_batches: int = 1
+    micro_batches: int = ranged(1, least=1, most=MOST)
     """Batches of like length that a step is made of; their gradients are added up."""
     optimizer: dict[str, Any] = choice(OPTIMIZER, "adam")
     schedule: dict[str, Any] = choice(SCHEDULE, "linear")
-    clip: float | None = 1.0
+    clip: float | None = ranged(1.0, above=0, below=math.inf)
     """The largest norm of the gradient; null for any."""
-    label_smoothing: float = 0.0
+    label_smoothing: float = ranged(0.0, least=0, below=1)
     """Label smoothing of the training loss. Validation is never smoothed."""
     label_smoothing_over: Literal["all", "other"] = "all"
     """Which words share it: all, or all but the right one."""
-    evaluations: int = 5
+    evaluations: int = ranged(5, least=1, most=MOST)
     """How often the validation loss is taken, the last time at the end."""
     select: Literal["last", "best"] = "last"
     """The weights that are measured: those at the end, or those with the best validation loss."""
-    average: float | None = None
+    average: float | None = ranged(None, above=0, below=1)
     """Decay of a running mean of the weights, which then is what is evaluated and measured."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16: matrix products of training in half the bits; weights and loss stay float32."""
     compile: bool = False
     """Whether training runs through torch.compile."""
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name}={value}: must be from 1 to {MOST:,}"
-            for name in ("steps", "batch_tokens", "micro_batches", "evaluations")
-            if not 1 <= (value := getattr(self, name)) <= MOST
-        ]
-        if not 0 <= self.label_smoothing < 1:
-            problems.append(f"label_smoothing={self.label_smoothing}: must be from 0 to below 1")
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            problems.append(f"clip={self.clip}: must be positive, or null for none")
-        if self.average is not None and not 0 < self.average < 1:
-            problems.append(f"average={self.average}: must be between 0 and 1, or null for none")
-        if problems:
-            raise ConfigError(problems)
 
     @property
     def budget(self) -> Budget:

@@ -1,9 +1,9 @@
 """One device, or several processes that train one model with a device each: torch's ranks.
 
-Every rank draws the same steps from the task and computes its own rows of each part. A rank's loss
-is summed over its own labels and divided by those of the whole step over the number of ranks, so
-that the mean of the gradients that DistributedDataParallel takes (Li et al. 2020) is the gradient
-of the whole step. All ranks have equal weights at every step, and rank 0 alone writes files.
+Every rank draws the same steps from the task and computes its own rows of each micro-batch. It
+divides its summed loss by the labels of the whole step over the number of ranks, so that the mean
+of gradients that DistributedDataParallel takes (Li et al. 2020) is the gradient of the whole step.
+All ranks have equal weights at every step, and rank 0 alone writes files.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Devices:
 
         # Cutting a compiled model at the edges of DDP's buckets fails where shapes are dynamic.
         torch._dynamo.config.optimize_ddp = False
-        # A part may leave weights unused; without a gradient they stay as they are, as on one.
+        # A batch may leave weights unused; without a gradient they stay as they are, as on one.
         self._model = DistributedDataParallel(
             cast(nn.Module, forward), forward_sync_buffers=False, find_unused_parameters=True
         )
@@ -74,25 +74,22 @@ class Devices:
             digest = sha256(f"{seed}\0dropout\0{step}\0{self.rank}".encode()).digest()
             torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
-    def share(self, part: Batch) -> Batch:
-        """The rows of a part that are computed here: as many as another rank's, or one less.
+    def share(self, batch: Batch) -> Batch:
+        """The rows of a micro-batch that are computed here: as many as another rank's, or one less.
 
         Where there is none for this rank, it computes a row of another's of which no label counts.
         """
-        if self.count == 1:
-            return part
-        rows = len(part.labels)
+        rows = len(batch.labels)
         first, end = (rows * each // self.count for each in (self.rank, self.rank + 1))
         chosen = slice(first, end) if first < end else slice(1)
-        held = {name: value[chosen] for name, value in vars(part).items() if value is not None}
-        own = replace(part, **held)
+        own = batch if self.count == 1 else batch.map(lambda x: x[chosen])
         return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
 
-    def in_turn(self, parts: Sequence[Batch]) -> Iterator[Batch]:
+    def in_turn(self, batches: Sequence[Batch]) -> Iterator[Batch]:
         """The shares of a step, one after another; with the last, gradients become those of all."""
         with nullcontext() if self._model is None else self._model.no_sync():
-            yield from parts[:-1]
-        yield parts[-1]
+            yield from batches[:-1]
+        yield batches[-1]
 
     def mean(self, loss: Tensor) -> Tensor:
         """Over the devices."""
@@ -123,7 +120,7 @@ ALONE = Devices()
 
 
 class SharedCheckpointer(Checkpointer):
-    """The checkpoints of a training by ranks: rank 0 decides when, and alone writes.
+    """The checkpoints of several ranks: rank 0 decides when, and alone writes.
 
     Whether to stop is settled when it is asked what is due, so that no rank stops without the
     others.
@@ -218,7 +215,7 @@ def run_together(call: Call, payload: Any, count: int, report: Report, stop: Sto
 
 
 def _lost(codes: Sequence[int | None], folder: str) -> Exception | None:
-    """What to say of a rank that has ended without saying how."""
+    """The error of a rank that ended without writing one."""
     for rank, code in enumerate(codes):
         who = f"the process of device {rank}"
         if code is not None and code < 0:
@@ -260,7 +257,7 @@ def _run_rank(
 
 
 def _portable(error: BaseException) -> Exception:
-    """An error that another process reads as it was; in words, where it would read another."""
+    """The error if another process can unpickle it unchanged, else its text."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:

@@ -45,7 +45,7 @@ def how_many(device: torch.device) -> int:
 
 
 def own_device(word: str) -> str:
-    """The device that a word without a number means in this process, by its number."""
+    """The device with its number, if the name has none."""
     device = torch.device(word)
     if device.type == "cpu" or device.index is not None:
         return word
@@ -53,19 +53,19 @@ def own_device(word: str) -> str:
 
 
 def settle(slot: int) -> None:
-    """Let a device without a number mean, in this process, the accelerator of a worker's slot."""
+    """Make the accelerator of a worker's slot the default of this process."""
     torch.accelerator.set_device_index(slot % torch.accelerator.device_count())
 
 
 def device_name(device: torch.device) -> str:
-    """What ran it, in words: the accelerator's type or the processor's."""
+    """The name of the accelerator or processor."""
     if device.type == "cpu":
         return f"cpu ({_processor()})"
     return f"{device.type} ({torch.get_device_module(device).get_device_name(device)})"
 
 
 def numerics(device: torch.device) -> str:
-    """What the last digits of a sum depend on besides the code, in words."""
+    """What the last digits of a sum depend on besides the code."""
     if device.type != "cpu":
         return f"torch {torch.__version__}, {device_name(device)}"
     blas = re.search(r"\bBLAS_INFO=(\w+)", torch.__config__.show())

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.train.checkpoint import Average, Checkpointer, copied, holding, named, restore
 from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
@@ -86,17 +86,19 @@ def validate(
 
 @dataclass
 class Training:
-    """How a training went."""
+    """The outcome and measurements of a training."""
 
     status: str = "ok"
     reason: str | None = None
-    readings: list[Reading] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
 
     def add(self, metric: str, unit: str, value: float, step: int, split: str) -> None:
-        self.readings.append(Reading(metric, unit, value, split=split, at={"step": step}))
+        self.measurements.append(
+            Measurement(metric, unit, value, split=split, coordinates={"step": step})
+        )
 
-    def losses(self, split: str) -> list[Reading]:
-        return [r for r in self.readings if (r.metric, r.split) == ("loss", split)]
+    def losses(self, split: str) -> list[Measurement]:
+        return [r for r in self.measurements if (r.metric, r.split) == ("loss", split)]
 
 
 class Trainer:
@@ -135,9 +137,9 @@ class Trainer:
             self.evaluate()
         self.model.train()
         stream = self.task.steps(self.seed, self.config.budget, self.step)
-        for parts in islice(stream, steps - self.step):
+        for micro_batches in islice(stream, steps - self.step):
             self.step += 1
-            norm = self.learn(parts)
+            norm = self.learn(micro_batches)
             if self.step in log_at and not self.log(norm, report):
                 return self.training
             if self.step in evaluate_at:
@@ -149,21 +151,15 @@ class Trainer:
         self.finish()
         return self.training
 
-    def learn(self, parts: Sequence[Batch]) -> Tensor:
+    def learn(self, micro_batches: Sequence[Batch]) -> Tensor:
         """One step; the norm of its gradient."""
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * self.schedule.share(self.step)
-        tokens = sum(part.tokens for part in parts)
+        tokens = sum(batch.tokens for batch in micro_batches)
         self.devices.begin(self.seed, self.step)
-        shares = [self.devices.share(part).to(self.device) for part in parts]
-        loss, norm = update(
-            self.forward,
-            shares,
-            tokens / self.devices.count,
-            self.optimizer,
-            self.config,
-            self.devices.in_turn,
-        )
+        shares = [self.devices.share(batch).to(self.device) for batch in micro_batches]
+        own, in_turn = tokens / self.devices.count, self.devices.in_turn
+        loss, norm = update(self.forward, shares, own, self.optimizer, self.config, in_turn)
         if self.average is not None:
             self.average.follow(self.step)
         self.recent.append(self.devices.mean(loss))
@@ -193,7 +189,7 @@ class Trainer:
                 self.best, self.best_loss = copied(self.model), loss
 
     def score(self) -> None:
-        """The loss and the scores on test before the end, to show whether they still change.
+        """The loss and scores on test before the end, to show whether they still change.
 
         Every device computes all scores, so that none waits for another.
         """
@@ -205,7 +201,9 @@ class Trainer:
                 scores = []
         self.training.add("loss", "nats/token", loss, self.step, "test")
         here: dict[str, float | str] = {"step": self.step}
-        self.training.readings += [self.task.reading(score, "test", here) for score in scores]
+        self.training.measurements += [
+            self.task.measurement(score, "test", here) for score in scores
+        ]
 
     def measured(self) -> AbstractContextManager[None]:
         """The model with the weights that are evaluated: its own, or their running mean."""
@@ -248,12 +246,12 @@ class Trainer:
             )
 
     def _worse_since(self, untrained: float) -> int:
-        """The first of the last evaluations that are all above the untrained loss."""
+        """The step from which all evaluations are above the untrained loss."""
         since = self.config.steps
-        for reading in reversed(self.training.losses("valid")):
-            if reading.value is not None and reading.value <= untrained:
+        for measurement in reversed(self.training.losses("valid")):
+            if measurement.value is not None and measurement.value <= untrained:
                 break
-            since = int(reading.at["step"])
+            since = int(measurement.coordinates["step"])
         return since
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -273,7 +271,7 @@ class Trainer:
         }
         facts = {
             "step": self.step,
-            "readings": [vars(reading) for reading in self.training.readings],
+            "measurements": [vars(measurement) for measurement in self.training.measurements],
             "best_loss": None if self.best is None else self.best_loss,
             "optimizer": {
                 key: value for key, value in slots.items() if key not in groups["optimizer"]
@@ -302,7 +300,9 @@ class Trainer:
         if "recent" in groups:
             self.recent = list(groups["recent"]["losses"].to(self.device).unbind())
         self.step = facts["step"]
-        self.training.readings = [Reading(**reading) for reading in facts["readings"]]
+        self.training.measurements = [
+            Measurement(**measurement) for measurement in facts["measurements"]
+        ]
         torch.set_rng_state(groups["random"]["cpu"])
         if self.device.type != "cpu":
             with torch.accelerator.device_index(self.device.index):
@@ -331,12 +331,12 @@ def score_step(steps: int) -> int | None:
 
 
 def spread(steps: int, times: int) -> set[int]:
-    """So many steps, evenly spread, the last of them the last."""
+    """So many steps, evenly spread, the last one included."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
 
 
 def _stream(seed: int, name: str) -> int:
-    """A seed for one use of randomness, apart from all others."""
+    """A seed for one use of randomness."""
     return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1
 
 

@@ -1,4 +1,4 @@
-"""Trainings that differ in their seed alone, as one model with a replica for each.
+"""Trainings that differ only in the seed, as one model with a replica for each.
 
 A small model leaves an accelerator idle between its kernels; P of them in one do not. Replica i is,
 to rounding, what training i is alone: its first weights, batches, loss, norm, clipping, choice of
@@ -39,7 +39,7 @@ _LENGTHS = {"lengths": "inputs", "source_lengths": "source"}
 
 
 class Pack:
-    """All that changes while models are trained side by side."""
+    """The state of models that are trained together."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Pack:
     def run(
         self, report: Callable[[float, str], None], is_stopping: Callable[[], bool]
     ) -> list[Training]:
-        """Train all from the start and leave each one's chosen weights in its own model."""
+        """Train all from the start; each model ends with its chosen weights."""
         steps = self.config.steps
         evaluate_at, log_at = spread(steps, self.config.evaluations), spread(steps, CURVE_POINTS)
         self.evaluate()
@@ -91,12 +91,12 @@ class Pack:
         return [replica.training for replica in self.replicas]
 
     def learn(self, given: Sequence[Sequence[Batch]]) -> Tensor:
-        """One step of every replica, each from its own parts; the norms of their gradients."""
+        """One step of every replica on its own micro-batches; the norms of their gradients."""
         first = self.replicas[0]
         for group, peak in zip(self.optimizer.param_groups, first.peaks, strict=True):
             group["lr"] = peak * first.schedule.share(self.step)
         self.optimizer.zero_grad()
-        tokens_P = torch.tensor([sum(part.tokens for part in parts) for parts in given])
+        tokens_P = torch.tensor([sum(batch.tokens for batch in batches) for batches in given])
         tokens_P = tokens_P.to(self.device)
         total_P = torch.zeros(len(self.replicas), device=self.device)
         for batches in zip_longest(*given):
@@ -132,7 +132,7 @@ class Pack:
         return norm_P
 
     def log(self, norm_P: Tensor) -> None:
-        """A point of every replica's curves; one whose loss is no number any more ends as it is."""
+        """A point of every replica's curves; a replica whose loss is not finite stops."""
         for replica, norm in zip(self.replicas, norm_P.unbind(), strict=True):
             if replica in self.active and not replica.log(norm, lambda *_: None):
                 self.active.remove(replica)
@@ -158,7 +158,7 @@ class Pack:
         return (summed_P / sum(batch.tokens for batch in batches)).tolist()
 
     def each(self, work: Callable[[Trainer], None]) -> None:
-        """Have every replica that is still active do it, with its weights in a model of its own."""
+        """Call `work` on every active replica, with its weights in its own model."""
         with nullcontext() if self.average is None else self.average.applied():
             for replica in self.active:
                 restore(replica.model, self.weights(replica))
@@ -171,7 +171,7 @@ class Pack:
 
 
 def unfuse_for_vmap(model: nn.Module) -> nn.Module:
-    """The model with its library kernels in the open, which give the same numbers to rounding.
+    """The model without library kernels that vmap cannot batch; equal to rounding.
 
     vmap knows how to batch matrix products, not a kernel for a whole layer; and inside it no token
     can be looked at, so that none is checked.
@@ -235,7 +235,7 @@ def _loss(
 
 
 class ReplicaBatch(Batch):
-    """A batch inside vmap, where no number can be asked for; it was checked as it was cut."""
+    """A batch inside vmap, where values cannot be read; it was checked before."""
 
     def __post_init__(self) -> None:
         pass
@@ -277,7 +277,7 @@ def _lengths(batch: Batch | None, name: str, side: str) -> Tensor:
 
 
 def _grown(tensor: Tensor, shape: Sequence[int], fill: int) -> Tensor:
-    """Filled up at the end of every dimension."""
+    """The tensor padded at the end of every dimension."""
     missing = [
         end
         for size, now in zip(reversed(shape), reversed(tensor.shape), strict=True)

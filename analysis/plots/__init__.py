@@ -1,7 +1,7 @@
-"""Figures, drawn from tidy frames: `plot(frame, ax)`, one finding each.
+"""Figures drawn from tidy frames by functions `plot(frame, ax)`.
 
-`panels` says what there is to draw, `draw` makes one figure of it, `save` writes its files.
-matplotlib is loaded where something is drawn, and not before.
+`panels` lists what can be drawn, `draw` makes a figure, `save` writes its files. matplotlib is
+imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }
-"""Nothing that differs from one day to the next."""
+"""No dates or versions, so that equal figures have equal bytes."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Kind:
     """One kind of figure."""
 
     caption: str
-    """What its marks and colours mean."""
+    """The meaning of its marks and colours."""
     panels: Callable[[Evidence], list[Panel]]
-    """Everything of this kind that a results folder has to show."""
+    """Lists every figure of this kind that a results folder has."""
     forms: tuple[str, ...] = ("svg", "pdf")
 
 
@@ -71,30 +71,30 @@ KINDS = {
 def panels(
     evidence: Evidence, kinds: Sequence[str] | None = None, experiment: str | None = None
 ) -> list[Panel]:
-    """What there is to draw: of these kinds, or of all; of one experiment, or of all."""
+    """The figures of these kinds, or of all; of one experiment, or of all."""
     found: list[Panel] = []
     names: dict[str, int] = {}
     for kind in KINDS if kinds is None else kinds:
         for panel in KINDS[kind].panels(evidence):
-            stem = kind if panel.ablation is None else f"{kind}-{safe(panel.ablation)}"
+            stem = kind if panel.experiment is None else f"{kind}-{safe(panel.experiment)}"
             names[stem] = count = names.get(stem, 0) + 1
             name = stem if count == 1 else f"{stem}-{count}"
-            if experiment in (None, panel.ablation):
+            if experiment in (None, panel.experiment):
                 found.append(replace(panel, name=name, alt=canvas.described(panel)))
     return found
 
 
 def draw(panel: Panel, kind: type[Figure] | None = None) -> Figure:
-    """The panel as a figure of matplotlib, or of a class that is one."""
+    """Draw a panel as a matplotlib Figure, or as this subclass of it."""
     return canvas.sheet(panel, kind)
 
 
 def save(panel: Panel, folder: Path) -> list[Path]:
-    """Write NAME.svg and NAME.pdf, of the overview NAME.png too; each whole or not at all."""
+    """Write NAME.svg and NAME.pdf, and NAME.png of the overview; each atomically."""
     figure, paths = draw(panel), []
     with style.look():
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # it is laid out, for every form alike
+        figure.set_layout_engine("none")  # keep one layout for every file format
         for form in KINDS[panel.kind].forms:
             buffer, metadata = io.BytesIO(), METADATA[form]
             figure.savefig(buffer, format=form, dpi=style.DPI, metadata=metadata)
@@ -104,7 +104,7 @@ def save(panel: Panel, folder: Path) -> list[Path]:
 
 
 def save_all(panels: Sequence[Panel], folder: Path, jobs: int = 1) -> list[Path]:
-    """Write the files of every panel, in their order; many of them in so many processes."""
+    """Write the files of every panel; many panels are drawn by several processes."""
     if jobs < 2 or len(panels) < MANY:
         return [path for panel in panels for path in save(panel, folder)]
     context = multiprocessing.get_context("spawn")
@@ -114,7 +114,7 @@ def save_all(panels: Sequence[Panel], folder: Path, jobs: int = 1) -> list[Path]
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is killed."""
+    """End this process when its parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

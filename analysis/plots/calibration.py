@@ -1,4 +1,4 @@
-"""How sure a model is against how often it is right."""
+"""Reliability diagrams: accuracy by confidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BIN = ["lower", "upper", "confidence", "accuracy", "count"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    frame = evidence.loaded.readings
+    frame = evidence.loaded.measurements
     shown = frame[(frame["metric"] == "reliability") & frame["values"].notna()]
     shown = shown[shown["status"] == FINE].drop_duplicates(TRIAL, keep="last")
     errors = frame[frame["metric"] == "calibration_error"].drop_duplicates("trial", keep="last")
@@ -35,7 +35,7 @@ def panels(evidence: Evidence) -> list[Panel]:
     rows = [
         {
             **{key: row[key] for key in TRIAL},
-            "name": variant_name(row["label"], row["across"]),
+            "name": variant_name(row["variant"], row["factors"]),
             "error": known.get(row["trial"], math.nan),
             **dict(zip(BIN, (math.nan if v is None else v for v in each), strict=True)),
         }
@@ -44,26 +44,26 @@ def panels(evidence: Evidence) -> list[Panel]:
     ]
     found = []
     whole = pd.DataFrame(rows, columns=[*TRIAL, "name", "error", *BIN])
-    for (name, across), own in whole.groupby(["ablation", "across"], sort=False):
+    for (name, across), own in whole.groupby(["experiment", "factors"], sort=False):
         drawn = canvas.dressed(own.reset_index(drop=True), evidence)
-        drawn = drawn.assign(value=drawn["accuracy"], **{FACET: drawn["label"]})
-        means = own.drop_duplicates(TRIAL).groupby("label", sort=False)["error"].mean()
-        beside = canvas.abreast(len(means))
+        drawn = drawn.assign(value=drawn["accuracy"], **{FACET: drawn["variant"]})
+        means = own.drop_duplicates(TRIAL).groupby("variant", sort=False)["error"].mean()
+        columns = canvas.abreast(len(means))
         found.append(
             Panel(
-                kind="calibration", ablation=str(name), frame=drawn, plot=plot,
+                kind="calibration", experiment=str(name), frame=drawn, plot=plot,
                 title=canvas.heading(name, across, "accuracy by confidence"),
                 subtitle="of single labels in test",
                 note="calibration error, mean over seeds: "
                 + ", ".join(f"{canvas.cut(label, 20)} {mean:.3g}" for label, mean in means.items()),
-                size=(style.WIDTH, 1.1 + math.ceil(len(means) / beside) * (2.9 / beside + 0.25)),
+                size=(style.WIDTH, 1.1 + math.ceil(len(means) / columns) * (2.9 / columns + 0.25)),
             )
         )  # fmt: skip
     return found
 
 
 def pooled(own: pd.DataFrame) -> pd.DataFrame:
-    """The bins of all seeds together, without those of too few labels."""
+    """The bins of all seeds together, without bins of too few labels."""
     known = own[own["count"] > 0]
     weighted = known[["confidence", "accuracy"]].mul(known["count"], axis=0)
     sums = weighted.assign(count=known["count"]).groupby(known["lower"]).sum()

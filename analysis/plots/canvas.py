@@ -1,4 +1,4 @@
-"""What figures of every kind share: the sheet with its title and note, names, ticks and legend."""
+"""Parts that all figures share: the sheet with title and note, names, ticks and legends."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FACET = "facet"
-"""A column whose every value gets an axis of its own."""
+"""The column that splits a frame over several axes."""
 ONE = {"seeds": "seed", "processes": "process"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One figure to be drawn: what it shows, what it says of it, and where it belongs."""
+    """One figure to be drawn: its data, its words and its experiment."""
 
     kind: str
-    ablation: str | None
-    """The experiment it is about; None for the overview."""
+    experiment: str | None
+    """Its experiment; None for the overview."""
     title: str
     frame: pd.DataFrame
-    """A row for each thing drawn; `attrs` says how the axes are scaled and named."""
+    """A row for each thing drawn; `attrs` holds scales and names of the axes."""
     subtitle: str = ""
     note: str = ""
     alt: str = ""
-    """In words: the title and the two extreme values."""
+    """Alternative text: the title and the two extreme values."""
     size: tuple[float, float] = (style.WIDTH, 2.62)
     """Inches."""
     name: str = ""
-    """Of its files, without their endings."""
+    """Name of its files without the suffix."""
     plot: Callable[[pd.DataFrame, Axes], object] = field(default=lambda frame, ax: None)
 
 
 def described(panel: Panel) -> str:
-    """A figure in words: its title and its lowest and highest value, with their names."""
+    """Alternative text: the title, and the lowest and highest value with their names."""
     words = ". ".join(part for part in (panel.title, panel.subtitle) if part)
     known = panel.frame[panel.frame["value"].notna()]
     if known.empty:
@@ -63,8 +63,8 @@ def described(panel: Panel) -> str:
 
 
 def cut(name: object, most: int) -> str:
-    """A name in one line of at most so many letters; what is cut is its middle, for the factors
-    come at the end: `no resi…[depth=2]`."""
+    """A name in one line of at most so many letters; the middle is cut, because the factors are at
+    the end: `no resi…[depth=2]`."""
     line = " ".join(str(name)[:10_000].split())
     if len(line) <= most:
         return line
@@ -77,15 +77,20 @@ def heading(*parts: object) -> str:
     return ": ".join(cut(part, 60) for part in parts if part not in ("", None))
 
 
+def noted(*parts: str) -> str:
+    """Parts of a note, without the empty ones."""
+    return "; ".join(part for part in parts if part)
+
+
 def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
-    """Its rows with the look of their variants; the baseline of an experiment is in ink."""
+    """Add the look of each variant to its rows; the baseline of an experiment is in ink."""
     known = looks_of(evidence)
-    baselines = {name: entry["control"] for name, entry in evidence.loaded.experiments.items()}
+    baselines = {name: entry["baseline"] for name, entry in evidence.loaded.experiments.items()}
     return with_looks(
         frame,
         [
             style.BASELINE if label == baselines[name] else known[label]
-            for name, label in zip(frame["ablation"], frame["label"], strict=True)
+            for name, label in zip(frame["experiment"], frame["variant"], strict=True)
         ],
     )
 
@@ -93,8 +98,8 @@ def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
 def looks_of(evidence: Evidence) -> dict[str, Look]:
     """The look of every variant of a folder, the same in every figure."""
     cells = evidence.loaded.cells
-    together = [set(group) for _, group in cells.groupby("ablation", sort=False)["label"]]
-    return looks(cells["label"].tolist(), together)
+    together = [set(group) for _, group in cells.groupby("experiment", sort=False)["variant"]]
+    return looks(cells["variant"].tolist(), together)
 
 
 def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:
@@ -106,14 +111,14 @@ def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:
 
 
 def mean_of(values: Iterable[float]) -> Row:
-    """Mean, interval and count of some seeds; no interval from fewer than three."""
+    """Mean, interval and count of some seeds."""
     mean = stats.mean_of(list(values))
-    low, high = mean.ends() if mean.n >= stats.LEAST else (math.nan, math.nan)
+    low, high = mean.ends()
     return {"value": mean.value, "low": low, "high": high, "n": mean.n}
 
 
 def counted(frame: pd.DataFrame, of: str = "seeds") -> str:
-    """How many seeds its means and intervals are of: `n = 3 seeds; bars: 95 % intervals`."""
+    """How many seeds are behind the means: `n = 3 seeds; bars: 95 % intervals`."""
     known = sorted({int(n) for n in frame["n"] if n == n and n > 0})
     if not known:
         return ""
@@ -131,7 +136,7 @@ def counted(frame: pd.DataFrame, of: str = "seeds") -> str:
 
 
 def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
-    """The panel drawn: title and subtitle above its axes, its note below."""
+    """Draw a panel: title and subtitle above its axes, the note below."""
     from matplotlib.figure import Figure
 
     width, height = panel.size
@@ -169,12 +174,12 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
 
 
 def abreast(axes: int) -> int:
-    """How many of so many axes are beside each other."""
+    """How many axes share a row."""
     return 2 if axes == 4 else min(3, axes)
 
 
 def legend(ax: Axes, ends: pd.DataFrame) -> None:
-    """The names of the lines beside the axis, in the order in which they end."""
+    """Names of the lines beside the axis, in the order of their last values."""
     from matplotlib.lines import Line2D
 
     rows = ends.sort_values("value", ascending=False).to_dict("records")
@@ -190,7 +195,7 @@ def legend(ax: Axes, ends: pd.DataFrame) -> None:
 
 
 def put_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
-    """Ticks at places that were measured, as many as stand clear of each other."""
+    """Ticks where something was measured, as many as fit without overlap."""
     to_axes = ax.transData + ax.transAxes.inverted()
     shown, last = [], -math.inf
     for place, name in sorted(zip(places, names, strict=True)):
@@ -218,7 +223,7 @@ PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3,
 
 
 def amount(value: float, unit: str) -> str:
-    """`20 ms`, `1.5 GB`, `3 TFLOP`: a number with its unit, and any other number as it is."""
+    """`20 ms`, `1.5 GB`, `3 TFLOP`; a number in another unit is written alone."""
     if unit == "s" and value > 0:
         return duration(value)
     short = {"bytes": "B", "B": "B", "FLOPs": "FLOP", "FLOP": "FLOP"}.get(unit)
@@ -229,7 +234,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def scale_values(ax: Axes, unit: str, log: bool) -> None:
-    """The value axis: a light grid, a few round numbers in the unit."""
+    """Give the value axis a light grid and a few round numbers in its unit."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     locator: Any = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10])

@@ -1,4 +1,4 @@
-"""What is drawn as lines: learning curves, measurements, scores and times along a coordinate."""
+"""Panels of lines: learning curves, and measurements, scores and times along a coordinate."""
 
 from __future__ import annotations
 
@@ -30,50 +30,40 @@ READ = {
     "past": "length, in trained lengths",
     "removed": "share of heads removed",
 }
-"""Coordinates along which a model is measured, and what their axis is called."""
-TIMED = {
-    "layer_time": "time of one layer",
-    "step_time": "time of one step",
-    "generation_time": "time of a text",
-    "latency": "time of the next token",
-    "saved_bytes": "bytes kept for the backward pass",
-    "peak_memory": "peak bytes of a step",
-}
-SHARES = {
-    "flops_share": "share of the FLOPs, by component",
-    "time_share": "share of the time of a forward pass, by component",
-    "preset_flops_share": "share of the FLOPs that mixing takes, by model",
-}
+"""Coordinates along which a model is measured → name of the axis."""
+TIMED = ("layer_time", "step_time", "generation_time", "latency", "saved_bytes", "peak_memory")
+SHARES = ("flops_share", "time_share", "preset_flops_share")
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
-PANEL = ["ablation", "across", "metric", "split", "along", "series"]
-PLACE = [*PANEL, "label", "x"]
+PANEL = ["experiment", "factors", "metric", "split", "along", "series"]
+PLACE = [*PANEL, "variant", "x"]
 
 
 # --- along training
 
 
 def learning(evidence: Evidence) -> list[Panel]:
-    """Validation loss of every experiment that was trained; with factors, at their last levels."""
+    """Validation loss of every trained experiment; with factors, at their last levels."""
     points = _validation(evidence.loaded)
-    drawn = points[points["value"].notna()].drop_duplicates(["ablation", "across"])
+    drawn = points[points["value"].notna()].drop_duplicates(["experiment", "factors"])
     found = []
-    for name, across in drawn.groupby("ablation", sort=False)["across"].last().items():
-        own = points[(points["ablation"] == name) & (points["across"] == across)]
-        own = own.assign(name=own["label"])
-        means = [row for _, variant in own.groupby("label", sort=False) for row in _means(variant)]
+    for name, across in drawn.groupby("experiment", sort=False)["factors"].last().items():
+        own = points[(points["experiment"] == name) & (points["factors"] == across)]
+        own = own.assign(name=own["variant"])
+        means = [
+            row for _, variant in own.groupby("variant", sort=False) for row in _means(variant)
+        ]
         frame = pd.concat([pd.DataFrame(means), own]) if means else own
         frame = canvas.dressed(frame.reset_index(drop=True), evidence)
         frame.attrs["y_log"] = lines.is_wide(frame[frame["x"] > 0]["value"])
-        unit = next((unit for unit in own["unit"] if unit), "")
-        lost = own[own["is_lost"]].drop_duplicates(["label", "seed"])["label"].value_counts()
+        lost = own[own["is_lost"]].drop_duplicates(["variant", "seed"])["variant"].value_counts()
         counted = canvas.counted(frame[frame["seed"].isna()]).replace("bars", "band")
-        failed = [f"{label}: {n} failed" for label, n in lost.items()]
+        unit = next((unit for unit in own["unit"] if unit), "")
         found.append(
             Panel(
-                kind="learning", ablation=str(name), frame=frame, plot=lines.plot_learning,
+                kind="learning", experiment=str(name), frame=frame, plot=lines.plot_learning,
                 title=canvas.heading(name, across, "learning curves"),
                 subtitle=f"loss on validation data{after_heading(unit)}; low is good",
-                note="; ".join([counted, *failed]).strip("; "),
+                note=canvas.noted(counted, *(f"{label}: {n} failed" for label, n in lost.items())),
                 size=(style.WIDTH, 1.05 + lines.height(frame["name"].nunique())),
             )
         )  # fmt: skip
@@ -81,26 +71,25 @@ def learning(evidence: Evidence) -> list[Panel]:
 
 
 def _validation(loaded: Loaded) -> pd.DataFrame:
-    """The loss at each evaluation; a seed that broke down before the first has none."""
-    frame, keys = loaded.readings, [*VARIANT, "seed"]
+    """The loss at each evaluation; a seed that failed before the first has a row without one."""
+    frame, keys = loaded.measurements, [*VARIANT, "seed"]
     is_loss = (frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()
     rows = frame[is_loss][[*keys, "status", "unit", "step", "value"]].rename(columns={"step": "x"})
     broken = loaded.cells[loaded.cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
-    broken = broken.rename(columns={"outcome": "status"})
-    unseen = broken.merge(rows[keys].drop_duplicates(), how="left", on=keys, indicator="is_seen")
-    unseen = unseen[unseen.pop("is_seen") == "left_only"].assign(unit="", x=0.0, value=math.nan)
+    broken = broken.rename(columns={"outcome": "status"}).assign(unit="", x=0.0, value=math.nan)
+    seen = pd.MultiIndex.from_frame(rows[keys])
+    unseen = broken[~pd.MultiIndex.from_frame(broken[keys]).isin(seen)]
     whole = pd.concat([rows, unseen], ignore_index=True) if len(unseen) else rows
     return whole.assign(is_lost=whole["status"] != FINE, low=math.nan, high=math.nan, n=1)
 
 
 def _means(variant: pd.DataFrame) -> list[Row]:
-    """Of one variant, at each step that every seed that ended well has reached."""
+    """The means of one variant at the steps that every seed with status ok has reached."""
     fine = variant[~variant["is_lost"] & variant["value"].notna()]
-    seeds = fine["seed"].nunique()
     return [
         {**here.iloc[0].to_dict(), "seed": None, **canvas.mean_of(here["value"])}
         for _, here in fine.groupby("x")
-        if len(here) == seeds
+        if len(here) == fine["seed"].nunique()
     ]
 
 
@@ -108,40 +97,35 @@ def _means(variant: pd.DataFrame) -> list[Row]:
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """Everything that has a value at several places of a coordinate."""
+    """Every metric with values at several places along a coordinate."""
     return [panel for of in (_read, _crossed, _walked, _shares) for panel in of(evidence)]
 
 
 def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
-    """One row for each place of a curve, of trials that ended well: where a seed has no number,
-    there is no mean of the others either, but a reason."""
-    frame = evidence.loaded.readings
+    """A row for each point of a curve, from trials with status ok; if one seed has no value there,
+    the point has a reason instead of a mean."""
+    frame = evidence.loaded.measurements
     single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
     placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
     frame = frame[single & placed & (frame["status"] == FINE)]
     where = [
-        along(
-            {k: f"{k}: {v}" if isinstance(v, str) else v for k, v in at.items() if k != "step"},
-            coordinates,
-        )
-        or {}
-        for at in frame["at"]
-    ]
-    seen = frame[[*PANEL[:4], "label", "unit", "seed", "step", "value", "reason"]].assign(
-        **{key: [place.get(key) for place in where] for key in ("along", "series", "x")}
+        along({k: f"{k}: {v}" if isinstance(v, str) else v for k, v in at.items() if k != "step"},
+              coordinates) or {}
+        for at in frame["coordinates"]
+    ]  # fmt: skip
+    keys = ["along", "series", "x"]
+    seen = frame[[*PANEL[:4], "variant", "unit", "seed", "step", "value", "reason"]].join(
+        pd.DataFrame(where, index=frame.index, columns=keys)
     )
-    is_number = seen["x"].map(lambda x: isinstance(x, int | float)).astype(bool)
-    seen = seen[is_number].sort_values("step", kind="stable")
-    seen = seen.drop_duplicates([*PLACE, "seed"], keep="last").sort_index()
+    seen = seen[seen["x"].map(lambda x: isinstance(x, int | float) and x == x).astype(bool)]
+    seen = seen.sort_values("step", kind="stable").drop_duplicates([*PLACE, "seed"], keep="last")
     rows = []
-    for _, own in seen.groupby(PLACE, sort=False):
+    for _, own in seen.sort_index().groupby(PLACE, sort=False):
         first, lost = own.iloc[0], own[own["value"].isna()]
-        metrics = evidence.loaded.experiments[first["ablation"]]["metrics"]
-        known = metrics.get(first["metric"], {}).get("label")
         rows.append(
             {
                 **first[[*PLACE, "unit"]].to_dict(),
-                "heading": known or first["metric"].replace("_", " "),
+                "heading": evidence.loaded.title(first["experiment"], first["metric"]),
                 **canvas.mean_of(own["value"]),
                 "points": own["value"].dropna().tolist(),
                 "reason": "" if lost.empty else str(lost["reason"].iloc[0]),
@@ -152,41 +136,36 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
 
 
 def _panel(
-    frame: pd.DataFrame, evidence: Evidence, title: str, subtitle: str, x_label: str, of: str,
-    **attrs: Any,
+    frame: pd.DataFrame, evidence: Evidence, title: str, subtitle: str, x_label: str,
+    of: str = "seeds", **attrs: Any,
 ) -> Panel:  # fmt: skip
-    """A panel of lines, drawn as high as their names need."""
+    """A panel of lines, high enough for the names beside it."""
     drawn = canvas.dressed(frame.reset_index(drop=True), evidence)
-    for column in ("points", "lost"):
-        if column not in drawn:
-            drawn[column] = [[] for _ in range(len(drawn))]
+    for column in {"points", "lost"} - set(drawn):
+        drawn[column] = [[] for _ in range(len(drawn))]
     drawn.attrs |= {"x_label": x_label, "y_log": lines.is_wide(drawn["value"]), **attrs}
-    reasons = []
-    if "reason" in drawn:
-        silent = drawn[drawn["value"].isna() & (drawn["reason"] != "")]
-        reasons = [f"×: {canvas.cut(each, 70)}" for each in silent["reason"].unique()[:1]]
+    silent = drawn[drawn["value"].isna()].get("reason", pd.Series(dtype=str))
+    reasons = [f"×: {canvas.cut(each, 70)}" for each in silent.unique() if each][:1]
     return Panel(
-        kind="lines", ablation=str(drawn["ablation"].iloc[0]), frame=drawn, plot=lines.plot,
-        title=title, subtitle=subtitle,
-        note="; ".join(part for part in (canvas.counted(drawn, of), *reasons) if part),
+        kind="lines", experiment=str(drawn["experiment"].iloc[0]), frame=drawn, plot=lines.plot,
+        title=title, subtitle=subtitle, note=canvas.noted(canvas.counted(drawn, of), *reasons),
         size=(style.WIDTH, 1.2 + lines.height(drawn["name"].nunique())),
     )  # fmt: skip
 
 
 def _split(frame: pd.DataFrame, keys: Sequence[str]) -> list[pd.DataFrame]:
-    """A frame for each group in which something was found at several places."""
+    """A frame for each group with values at several places."""
     groups = [own.copy() for _, own in frame.groupby(list(keys), sort=False)]
     return [own for own in groups if own[own["value"].notna()]["x"].nunique() > 1]
 
 
 def _read(evidence: Evidence) -> list[Panel]:
-    """Along depth, width of a head, source, length past the trained one, and heads removed."""
+    """Metrics along depth, head width, source length, length past training, and heads removed."""
     frame = points(evidence, list(READ))
     frame = frame[(frame["along"] != "past") | frame["metric"].str.endswith("_ratio")]
-    is_removed = frame["along"] == "removed"
-    by = frame["series"].str.removeprefix("by: ")
+    is_removed, by = frame["along"] == "removed", frame["series"].str.removeprefix("by: ")
     frame = frame.assign(
-        name=frame["label"].where(~is_removed, frame["label"] + ", " + by),
+        name=frame["variant"].where(~is_removed, frame["variant"] + ", " + by),
         hollow=is_removed & (by == "random"),
         series=frame["series"].mask(is_removed, ""),
     )
@@ -196,8 +175,9 @@ def _read(evidence: Evidence) -> list[Panel]:
         subtitle = (first["heading"] + after_heading(first["unit"]), first["series"])
         found.append(
             _panel(
-                own, evidence, canvas.heading(first["ablation"], first["across"], first["heading"]),
-                ", ".join(part for part in subtitle if part), READ[first["along"]], "seeds",
+                own, evidence,
+                canvas.heading(first["experiment"], first["factors"], first["heading"]),
+                ", ".join(part for part in subtitle if part), READ[first["along"]],
                 unit=first["unit"], x_log=first["along"] != "removed",
                 upright=1.0 if first["along"] == "past" else None,
                 level=1.0 if str(first["metric"]).endswith("_ratio") else None,
@@ -213,14 +193,14 @@ def _crossed(evidence: Evidence) -> list[Panel]:
         rows, metric = _by_factor(evidence.loaded, name, entry), entry["metric"]
         for own in _split(rows, ["factor", "rest"]) if len(rows) else []:
             first, chance = own.iloc[0], own["chance"].dropna()
-            means = [_of_seeds(each) for _, each in own.groupby(["label", "x"], sort=False)]
+            means = [_of_seeds(each) for _, each in own.groupby(["variant", "x"], sort=False)]
             far = own["x"].min() > 0 and own["x"].max() > MULTIPLIED * own["x"].min()
             found.append(
                 _panel(
                     pd.DataFrame(means), evidence,
-                    canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
-                    metric["label"] + after_heading(metric["unit"]),
-                    str(first["factor"]), "seeds", unit=metric["unit"], y_log=False, x_log=far,
+                    canvas.heading(name, first["rest"], f"{metric['title']} by {first['factor']}"),
+                    metric["title"] + after_heading(metric["unit"]), str(first["factor"]),
+                    unit=metric["unit"], y_log=False, x_log=far,
                     floor=(float(chance.iloc[0]), "without looking") if len(chance) else None,
                 )
             )  # fmt: skip
@@ -228,108 +208,101 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 
 
 def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
-    """Every trial of an experiment with factors that has ended, once for each factor."""
-    known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
-    metric, cells = entry["metric"], loaded.cells
+    """Every ended trial of an experiment with factors, repeated for each factor."""
+    known = {crossing(cell["factors"]): cell["factors"] for cell in entry["trials"]}
+    cells, keys = loaded.cells, [*VARIANT, "seed"]
     final, trivial = (
-        final_scores(loaded, name, f"{kind}{metric['name']}", metric["split"])
+        final_scores(loaded, name, f"{kind}{entry['metric']['name']}", entry["metric"]["split"])
         for kind in ("", "trivial_")
     )
-    is_ended = (cells["ablation"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
-    ended = cells[is_ended][[*VARIANT, "seed", "outcome"]]
-    ended = ended.merge(final[[*VARIANT, "seed", "value"]], how="left", on=[*VARIANT, "seed"])
+    is_ended = (cells["experiment"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
+    ended = cells[is_ended][[*keys, "outcome"]].merge(final[[*keys, "value"]], "left", on=keys)
     ended = ended.assign(
-        name=ended["label"],
+        name=ended["variant"],
         is_lost=ended["outcome"] != FINE,
-        chance=ended["across"].map(trivial.groupby("across")["value"].last()),
+        chance=ended["factors"].map(trivial.groupby("factors")["value"].last()),
     )
     rows = []
     for factor in dict.fromkeys(factor for across in known.values() for factor in across):
         levels = list(dict.fromkeys(a[factor] for a in known.values() if factor in a))
-        at = _numbers(levels)
+        numbers = pd.to_numeric(pd.Series(levels), errors="coerce")
+        are_numbers = bool(np.isfinite(numbers).all())
         for row in ended.to_dict("records"):
-            across = known[row["across"]]
+            across = known[row["factors"]]
             if factor in across:
-                level = across[factor]
-                x = at.get(level, float(levels.index(level)))
-                tick = canvas.number(x) if at else canvas.cut(level, 12)
+                x = float(across[factor] if are_numbers else levels.index(across[factor]))
+                tick = canvas.number(x) if are_numbers else canvas.cut(across[factor], 12)
                 rest = crossing({k: v for k, v in across.items() if k != factor})
                 rows.append({**row, "factor": factor, "rest": rest, "x": x, "tick": tick})
     return pd.DataFrame(rows)
 
 
-def _numbers(levels: Sequence[str]) -> dict[str, float]:
-    """What number each level is; empty where one is none."""
-    try:
-        found = {level: float(level) for level in levels}
-    except ValueError:
-        return {}
-    return found if all(map(math.isfinite, found.values())) else {}
-
-
 def _of_seeds(own: pd.DataFrame) -> Row:
-    """One place of a line: the mean over the seeds that ended well, each of them, and the lost."""
+    """One point of a line: the mean of the seeds with status ok, each of them, and the failed."""
     fine = own[~own["is_lost"] & own["value"].notna()]["value"].tolist()
     lost = own[own["is_lost"]]["value"].fillna(math.inf).tolist()
     return {**own.iloc[0].to_dict(), **canvas.mean_of(fine), "points": fine, "lost": lost}
 
 
 def _walked(evidence: Evidence) -> list[Panel]:
-    """Times and bytes by length or position, and of what is counted what an experiment is about;
-    of times also where a line and the baseline change places."""
-    frame, known = curves(evidence), evidence.loaded.experiments
-    asked = frame["metric"] == frame["ablation"].map(lambda name: known[name]["metric"]["name"])
-    shown = frame[(frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)]
-    where = crossings(frame[frame["logs"].map(len) > 0])
-    where = where[[*CURVE, "label", "changes", "low", "high"]]
+    """Times and bytes by length or position, and counts that are an experiment's metric; times also
+    show where a line crosses the baseline."""
+    frame, loaded = curves(evidence), evidence.loaded
+    own_metric = {name: entry["metric"]["name"] for name, entry in loaded.experiments.items()}
+    is_shown = frame["metric"].isin(TIMED) | (
+        frame["metric"] == frame["experiment"].map(own_metric)
+    )
+    shown, keys = frame[is_shown & ~(frame["value"] <= 0)], [*CURVE, "variant"]
+    where = crossings(frame[frame["logs"].map(len) > 0])[[*keys, "changes", "low", "high"]]
     where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high")})
     found = []
-    for own in _split(shown.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
+    for own in _split(shown.merge(where, on=keys, how="left"), CURVE):
         first, logs = own.iloc[0], own["log_seconds"]
-        metric = known[first["ablation"]]["metrics"].get(first["metric"], {})
+        metric = loaded.experiments[first["experiment"]]["metrics"].get(first["metric"], {})
         unit = metric.get("unit") or ("s" if logs.map(len).any() else "")
+        points = [np.exp(each).tolist() for each in logs]
         panel = _panel(
-            own.assign(name=own["label"], n=logs.map(len), points=logs.map(_exp)), evidence,
-            canvas.heading(first["ablation"], TIMED.get(first["metric"]) or metric["label"]),
-            ", ".join(part for part in (first["across"], first["series"]) if part),
+            own.assign(name=own["variant"], n=logs.map(len), points=points), evidence,
+            canvas.heading(first["experiment"], loaded.title(first["experiment"], first["metric"])),
+            ", ".join(part for part in (first["factors"], first["series"]) if part),
             str(first["along"]), "processes", x_log=True, y_log=True, unit=unit,
         )  # fmt: skip
         crossed = [
-            f"{canvas.cut(row['label'], 24)} crosses the baseline at "
-            + "–".join(f"{row[f'cross_{end}']:,.0f}" for end in ("low", "high"))
-            for row in own[own["changes"] == 1].drop_duplicates("label").to_dict("records")
+            f"{canvas.cut(row['variant'], 24)} crosses the baseline at "
+            f"{row['cross_low']:,.0f}–{row['cross_high']:,.0f}"
+            for row in own[own["changes"] == 1].drop_duplicates("variant").to_dict("records")
         ]
-        found.append(replace(panel, note="; ".join(filter(None, (panel.note, *crossed)))))
+        found.append(replace(panel, note=canvas.noted(panel.note, *crossed)))
     return found
 
 
-def _exp(logs: list[float]) -> list[float]:
-    return np.exp(logs).tolist()
-
-
 def _shares(evidence: Evidence) -> list[Panel]:
-    """Shares of the work or the time by the length: of a variant a line for each of its components,
-    of published models a line for what mixing takes of each."""
-    frame, rows = evidence.loaded.readings, []
+    """Shares of work or time by length: a line for each component of a variant, and for published
+    models a line for each model's share of mixing."""
+    frame, rows = evidence.loaded.measurements, []
     for row in frame[frame["metric"].isin(SHARES)].to_dict("records"):
-        part, preset = row["at"].get("part"), row["at"].get("preset")
+        part, preset = row["coordinates"].get("part"), row["coordinates"].get("preset")
         each = row["values"] if isinstance(row["values"], list) else [row["value"]]
-        if "tokens_over_width" in row["at"] and (preset is None or part == "mixing"):
-            value = sum(each) / len(each) if None not in each else math.nan
+        if "tokens_over_width" in row["coordinates"] and (preset is None or part == "mixing"):
             own = {key: row[key] for key in (*VARIANT, "metric")} | {"name": preset or part}
-            own |= {"x": row["at"]["tokens_over_width"], "n": 1, "value": value}
-            rows.append({**own, "low": math.nan, "high": math.nan})
+            own |= {
+                "x": row["coordinates"]["tokens_over_width"],
+                "n": 1,
+                "low": math.nan,
+                "high": math.nan,
+            }
+            rows.append({**own, "value": sum(each) / len(each) if None not in each else math.nan})
     found = []
     for own in _split(pd.DataFrame(rows), [*VARIANT, "metric"]) if rows else []:
-        first = own.iloc[0]
-        known = style.looks(list(own["name"].unique()), [set(own["name"])])
+        first, names = own.iloc[0], list(own["name"].unique())
+        by = "model, of mixing" if first["metric"].startswith("preset") else "component"
         panel = _panel(
-            own, evidence, canvas.heading(first["ablation"], first["across"], first["label"]),
-            SHARES[first["metric"]], "tokens, in widths of the model", "seeds", x_log=True,
-            y_log=False,
+            own, evidence, canvas.heading(first["experiment"], first["factors"], first["variant"]),
+            f"{evidence.loaded.title(first['experiment'], first['metric'])}, by {by}",
+            "tokens, in widths of the model", x_log=True, y_log=False,
         )  # fmt: skip
-        attrs = panel.frame.attrs
-        drawn = canvas.with_looks(panel.frame, [known[name] for name in panel.frame["name"]])
+        looks, attrs = style.looks(names, [names]), panel.frame.attrs
+        drawn = canvas.with_looks(panel.frame, [looks[name] for name in panel.frame["name"]])
         drawn.attrs |= attrs
         found.append(replace(panel, frame=drawn, note=""))
     return found

@@ -1,4 +1,4 @@
-"""Each variant against its baseline, a row each: differences of scores, and ratios of times."""
+"""A row for each variant: its difference of scores, or ratio of times, to the baseline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CAPTION = (
 )
 SPEED_CAPTION = (
     "Time over the baseline's, taken in the same blocks. Large dot: mean over processes; bar: 95 % "
-    "interval, at least as wide as the baseline's beside itself. Orange: slower, blue: faster."
+    "interval, at least as wide as the baseline's against itself. Orange: slower, blue: faster."
 )
 OVERVIEW_CAPTION = (
     "What changing one piece does to a score: the largest differences of each axis, in per cent of "
@@ -44,9 +44,9 @@ LETTERS = 22  # of a name
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """Differences of every experiment that has some."""
+    """A forest of differences for each experiment."""
     found = []
-    for (name, unit), own in evidence.contrasts.groupby(["ablation", "unit"], sort=False):
+    for (name, unit), own in evidence.contrasts.groupby(["experiment", "unit"], sort=False):
         if not (own["n"] > 0).any():
             continue
         first = own.iloc[0]
@@ -55,10 +55,10 @@ def panels(evidence: Evidence) -> list[Panel]:
         rows = own.to_dict("records")
         frame = own.assign(
             value=own["difference"],
-            lost=[lost.get((row["label"], row["across"]), []) for row in rows],
-            beside=[beside(row, is_even) for row in rows],
+            lost=[lost.get((row["variant"], row["factors"]), []) for row in rows],
+            words=[words_of(row, is_even) for row in rows],
         ).reset_index(drop=True)
-        frame = without_thin_intervals(frame.rename(columns={"differences": "points"}))
+        frame = frame.rename(columns={"differences": "points"})
         sides = ("worse", "better") if first["better"] == "higher" else ("better", "worse")
         frame.attrs |= {
             "x_label": f"difference{after_heading(str(unit))}",
@@ -66,9 +66,9 @@ def panels(evidence: Evidence) -> list[Panel]:
         }
         found.append(
             Panel(
-                kind="forest", ablation=str(name), frame=frame, plot=plot,
-                title=canvas.heading(name, f"{first['metric_label']} on {first['task']}"),
-                subtitle=f"difference from {canvas.cut(first['control'], 40)}",
+                kind="forest", experiment=str(name), frame=frame, plot=plot,
+                title=canvas.heading(name, f"{first['metric_title']} on {first['task']}"),
+                subtitle=f"difference from {canvas.cut(first['baseline'], 40)}",
                 note=canvas.counted(frame),
                 size=(style.WIDTH, 1.25 + 0.17 * len(frame)),
             )
@@ -77,20 +77,20 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _lost(loaded: Loaded, experiment: str) -> dict[tuple[str, str], list[float]]:
-    """(label, factors) → what its failed seeds came to, less the baseline's same seed."""
+    """Variant and factors → final scores of failed seeds minus the baseline's in the same seed."""
     entry = loaded.experiments[experiment]
     final = final_scores(loaded, experiment, entry["metric"]["name"], entry["metric"]["split"])
-    is_base = (final["label"] == entry["control"]) & (final["status"] == FINE)
-    base = final[is_base][["across", "seed", "value"]]
+    is_base = (final["variant"] == entry["baseline"]) & (final["status"] == FINE)
+    base = final[is_base][["factors", "seed", "value"]]
     failed = final[final["status"].isin(TRAINED[1:])]
-    both = failed.merge(base, on=["across", "seed"], suffixes=("", "_of_baseline"))
+    both = failed.merge(base, on=["factors", "seed"], suffixes=("", "_of_baseline"))
     apart = both["value"] - both["value_of_baseline"]
-    return apart.groupby([both["label"], both["across"]]).apply(list).to_dict()
+    return apart.groupby([both["variant"], both["factors"]]).apply(list).to_dict()
 
 
-def beside(row: Row, is_even: bool) -> str:
-    """What dots and bars cannot show: a tie, what failed, what is still to be run."""
-    baseline = row["control_failures"] and f"baseline: {row['control_failures']}"
+def words_of(row: Row, is_even: bool) -> str:
+    """Words at the right of a row: a tie, failed seeds, seeds still missing."""
+    baseline = row["baseline_failures"] and f"baseline: {row['control_failures']}"
     words = [each for each in (row["failures"], baseline) if each]
     if row["mark"] not in SILENT:
         words.append(row["mark"])
@@ -101,36 +101,34 @@ def beside(row: Row, is_even: bool) -> str:
     return "; ".join(words)
 
 
-def without_thin_intervals(frame: pd.DataFrame) -> pd.DataFrame:
-    """No interval from fewer than three."""
-    is_thin = frame["n"] < stats.LEAST
-    return frame.assign(**{end: frame[end].mask(is_thin) for end in ("low", "high")})
-
-
 def speed_panels(evidence: Evidence) -> list[Panel]:
-    """Ratios of every experiment and machine that was timed at few places."""
+    """A forest of time ratios for each experiment and machine, without points of curves."""
     frame = evidence.speeds
-    is_itself = (frame["label"] == frame["control"]) & (frame["against"] == frame["control"])
+    is_itself = (frame["variant"] == frame["baseline"]) & (
+        frame["baseline_trial"] == frame["baseline"]
+    )
     timed = frame[~is_itself & (frame["n"] > 0) & ~on_curves(evidence)]
     found = []
-    for (name, machine), own in timed.groupby(["ablation", "machine"], sort=False):
-        several = own.duplicated(["name", "against", "metric", "at"], keep=False)
+    for (name, machine), own in timed.groupby(["experiment", "machine"], sort=False):
+        several = own.duplicated(["name", "baseline_trial", "metric", "where"], keep=False)
         seeds = (", seed " + own["seed"].astype(str)).where(several, "")
-        elsewhere = (" over " + own["against"]).mask(own["against"] == own["control"], "")
+        elsewhere = (" over " + own["baseline_trial"]).mask(
+            own["baseline_trial"] == own["baseline"], ""
+        )
         rows = own.assign(
-            value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), beside="",
+            value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), words="",
             points=[np.exp(logs).tolist() for logs in own["logs"]],
             mark=np.select([own["low"] > 1, own["high"] < 1], ["worse", "better"], "not resolved"),
-            group=own["metric"].str.replace("_", " ") + ", " + own["at"] + elsewhere,
+            group=own["metric"].str.replace("_", " ") + ", " + own["where"] + elsewhere,
         )  # fmt: skip
-        rows = without_thin_intervals(rows).sort_values("group", kind="stable", ignore_index=True)
+        rows = rows.sort_values("group", kind="stable", ignore_index=True)
         groups = rows["group"].unique()
         rows.attrs |= {"x_label": "times the baseline's time", "sides": ("faster", "slower")}
         rows.attrs["ratio"] = True
         device = str(machine).split(",")[0].removeprefix("device ")
         found.append(
             Panel(
-                kind="speed", ablation=str(name), frame=rows, plot=plot,
+                kind="speed", experiment=str(name), frame=rows, plot=plot,
                 title=canvas.heading(name, "time over the baseline's"),
                 subtitle=groups[0] if len(groups) == 1 else "",
                 note=f"{device}; {canvas.counted(rows, 'processes')}",
@@ -141,7 +139,7 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
 
 
 def overview_panels(evidence: Evidence) -> list[Panel]:
-    """The largest differences of the six axes in per cent of the baseline, on one sheet."""
+    """The largest differences of the six axes on one sheet, in per cent of the baseline."""
     names = by_chapter(evidence.loaded)
     frame = pd.DataFrame([row for axis in AXES for row in _largest(evidence, axis, names)])
     if frame.empty:
@@ -150,7 +148,7 @@ def overview_panels(evidence: Evidence) -> list[Panel]:
     frame.attrs["x_label"] = "per cent of the baseline; linear to ± 10, logarithmic beyond"
     return [
         Panel(
-            kind="overview", ablation=None, frame=frame, plot=plot,
+            kind="overview", experiment=None, frame=frame, plot=plot,
             title="Change one piece of a transformer and train it again",
             subtitle="change of the score; orange: worse, blue: better, hollow: not resolved",
             note=f"{canvas.counted(frame)}; the {MOST} largest differences of each axis",
@@ -160,30 +158,30 @@ def overview_panels(evidence: Evidence) -> list[Panel]:
 
 
 def _largest(evidence: Evidence, axis: str, names: Mapping[str, Sequence[str]]) -> list[Row]:
-    """The largest differences of an axis, a variant of a task once."""
+    """The largest differences of an axis, each variant once for each task."""
     frame = evidence.contrasts
-    about = frame["ablation"].isin(names.get(axis, []))
+    about = frame["experiment"].isin(names.get(axis, []))
     is_shown = about & frame["trained"].astype(bool) & (frame["n"] >= stats.LEAST)
-    frame = frame[is_shown & (frame["control_mean"] > 0)]
-    share = 100 / frame["control_mean"]
+    frame = frame[is_shown & (frame["baseline_mean"] > 0)]
+    share = 100 / frame["baseline_mean"]
     frame = frame.assign(
         **{end: share * frame[end] for end in ("low", "high")},
         value=share * frame["difference"], lost=[[]] * len(frame),
         points=[[s * x for x in own] for s, own in zip(share, frame["differences"], strict=True)],
-        name=frame["name"] + ", " + frame["metric_label"],
+        name=frame["name"] + ", " + frame["metric_title"],
     )  # fmt: skip
     largest = frame.reindex(frame["value"].abs().sort_values(ascending=False, kind="stable").index)
     largest = largest.drop_duplicates(["name", "task"])[:MOST]
     words = [f"{value:+.0f} %".replace("-", "−") for value in largest["value"]]
-    group = f"{CHAPTERS[axis]}, over {'; '.join(largest['control'].unique())}"
-    shown = largest.assign(beside=words, group=group)
-    shown["beside"] = shown["beside"].mask(shown["mark"] == stats.TIE, "tie")
-    columns = ["ablation", "label", "n", "mark", "control", "name", "value", "low", "high"]
-    return shown[[*columns, "points", "lost", "beside", "group"]].to_dict("records")
+    group = f"{CHAPTERS[axis]}, over {'; '.join(largest['baseline'].unique())}"
+    shown = largest.assign(words=words, group=group)
+    shown["words"] = shown["words"].mask(shown["mark"] == stats.TIE, "tie")
+    columns = ["experiment", "variant", "n", "mark", "baseline", "name", "value", "low", "high"]
+    return shown[[*columns, "points", "lost", "words", "group"]].to_dict("records")
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """A row for each variant, downwards; where `group` says so, under headings."""
+    """A row for each variant from top to bottom, under headings if there is a `group`."""
     import seaborn as sns
 
     base = 1.0 if frame.attrs.get("ratio") else 0.0
@@ -219,7 +217,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def _row(ax: Axes, row: Row) -> None:
-    """Mean and interval; crosses for seeds that failed; a word at the right where one is needed."""
+    """Mean and interval, crosses for failed seeds, and words at the right."""
     colour, y = COLOURS.get(row["mark"], style.TIE), row["y"]
     ax.plot([row["low"], row["high"]], [y, y], color=colour, lw=style.BAR, zorder=4)
     if row["n"] != 2:
@@ -231,9 +229,9 @@ def _row(ax: Axes, row: Row) -> None:
         )  # fmt: skip
     for value in row["lost"]:
         ax.plot(value, y + 0.3, "x", ms=3.5, mew=0.9, color=style.WORSE, zorder=4)
-    if row["beside"]:
+    if row["words"]:
         ax.text(
-            1.02, y, canvas.cut(row["beside"], 24), transform=ax.get_yaxis_transform(),
+            1.02, y, canvas.cut(row["words"], 24), transform=ax.get_yaxis_transform(),
             size=style.NOTE, color=style.TEXT, va="center",
         )  # fmt: skip
 

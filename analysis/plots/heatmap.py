@@ -32,7 +32,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`row`, `column`, `value`: one picture."""
+    """Draw `value` by `row` and `column`."""
     import seaborn as sns
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
@@ -43,7 +43,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     sns.heatmap(table, ax=ax, cmap=colours, norm=scale, cbar=False)
     rows = frame.drop_duplicates("row").set_index("row").loc[table.index, "row_name"]
     columns = frame.drop_duplicates("column").set_index("column").loc[table.columns, "column_name"]
-    sides = ((ax.xaxis, columns, given.get("across", 12)), (ax.yaxis, rows, given.get("down", 16)))
+    sides = ((ax.xaxis, columns, given.get("factors", 12)), (ax.yaxis, rows, given.get("down", 16)))
     for axis, names, most in sides:  # at most so many names, evenly
         step = max(1, math.ceil((len(names) - 1) / (most - 1)))
         axis.set_ticks(np.arange(len(names))[::step] + 0.5, list(names)[::step])
@@ -57,7 +57,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
 def _panel(
     experiment: object, cells: list[Row], title: str, subtitle: str, note: str, **attrs: Any
 ) -> Panel:
-    """Pictures that share a scale, one for each facet."""
+    """A picture for each facet, all on one scale."""
     frame = pd.DataFrame(cells)
     frame.attrs |= {"signed": False, **attrs}
     facets = frame[FACET].nunique()
@@ -65,28 +65,28 @@ def _panel(
     side = (style.WIDTH - 0.3) / across / frame["column"].nunique()
     each = max(frame["row"].nunique() * min(CELL, side), 0.5) + (0.3 if facets > 1 else 0.1)
     return Panel(
-        kind="heatmap", ablation=str(experiment), frame=frame, plot=plot, title=title,
+        kind="heatmap", experiment=str(experiment), frame=frame, plot=plot, title=title,
         subtitle=subtitle, note=note, size=(style.WIDTH, math.ceil(facets / across) * each + 1.15),
     )  # fmt: skip
 
 
 def _arrays(loaded: Loaded, metric: str) -> pd.DataFrame:
-    frame = loaded.readings
+    frame = loaded.measurements
     return frame[(frame["metric"] == metric) & frame["values"].notna()]
 
 
 def _attention(loaded: Loaded) -> list[Panel]:
-    """Attention weights of each experiment's baseline, first seed, in one example: a panel for the
-    last layer of each stack and kind."""
+    """Attention weights of each experiment's baseline in one example: a panel for the last layer of
+    each stack and kind, first seed."""
     shown, found = _arrays(loaded, "attention"), []
-    baselines = shown["ablation"].map({k: e["control"] for k, e in loaded.experiments.items()})
-    shown = shown[(shown["status"] == FINE) & (shown["label"] == baselines)]
-    for name, own in shown.groupby("ablation", sort=False):
+    baselines = shown["experiment"].map({k: e["baseline"] for k, e in loaded.experiments.items()})
+    shown = shown[(shown["status"] == FINE) & (shown["variant"] == baselines)]
+    for name, own in shown.groupby("experiment", sort=False):
         first = own.iloc[0]
-        same = own[(own["across"] == first["across"]) & (own["seed"] == first["seed"])]
+        same = own[(own["factors"] == first["factors"]) & (own["seed"] == first["seed"])]
         last: dict[tuple[str, ...], Row] = {}
         for row in same[same["example"] == first["example"]].to_dict("records"):
-            stack, *_, kind = str(row["at"]["layer"]).split(".")
+            stack, *_, kind = str(row["coordinates"]["layer"]).split(".")
             last[stack, kind] = row
         for row in last.values():
             axes = row["axes"]
@@ -102,8 +102,9 @@ def _attention(loaded: Loaded) -> list[Panel]:
             ]  # fmt: skip
             found.append(
                 _panel(
-                    name, cells, canvas.heading(name, f"attention, layer {row['at']['layer']}"),
-                    f"{row['label']}: a row is a query, a column a key",
+                    name, cells,
+                canvas.heading(name, f"attention, layer {row['coordinates']['layer']}"),
+                    f"{row['variant']}: a row is a query, a column a key",
                     f"seed {row['seed']}, one example; white 0, darkest 1", least=0.0, most=1.0,
                     turned=True,
                 )
@@ -115,27 +116,27 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
     """The loss around trained weights, along two random directions; the baseline first."""
     found = []
     for (name, across), own in _arrays(loaded, "surface").groupby(
-        ["ablation", "across"], sort=False
+        ["experiment", "factors"], sort=False
     ):
-        baseline = loaded.experiments[name]["control"]
-        order = own.assign(late=(own["label"] != baseline) + 2 * (own["status"] != FINE))
-        first = order.sort_values("late", kind="stable").drop_duplicates("label")
+        baseline = loaded.experiments[name]["baseline"]
+        order = own.assign(late=(own["variant"] != baseline) + 2 * (own["status"] != FINE))
+        first = order.sort_values("late", kind="stable").drop_duplicates("variant")
         cells: list[Row] = []
         for row in first.to_dict("records"):
-            who = row["label"] if row["status"] == FINE else f"{row['label']} ({row['status']})"
+            who = row["variant"] if row["status"] == FINE else f"{row['variant']} ({row['status']})"
             cells += _cells(row, row["axes"]["x"], row["axes"]["y"], who)
         known = [cell["value"] for cell in cells if math.isfinite(cell["value"])]
         if known:
             low, high = min(known), max(known)
             bent = loaded.of_metric(name, "curvature")
-            means = bent[bent["across"] == across].groupby("label", sort=False)["value"].mean()
+            means = bent[bent["factors"] == across].groupby("variant", sort=False)["value"].mean()
             curvature = ", ".join(f"{canvas.cut(k, 20)} {v:.3g}" for k, v in means.dropna().items())
             found.append(
                 _panel(
                     name, cells, canvas.heading(name, across, "loss around trained weights"),
                     f"loss{after_heading(first['unit'].iloc[0])}, along two random directions",
                     f"first seed; white {low:.3g}, darkest {high:.3g}; mean curvature: {curvature}",
-                    log=low > 0 and high > 10 * low, across=3, down=3, least=low,
+                    log=low > 0 and high > 10 * low, factors=3, down=3, least=low,
                     most=high if high > low else low + 1,
                 )
             )  # fmt: skip
@@ -143,7 +144,7 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
 
 
 def _positions(loaded: Loaded) -> list[Panel]:
-    """The cosine between any two positions, of each variant's first seed."""
+    """The cosine between any two positions, for each variant's first seed."""
     shown, places = _arrays(loaded, "position_similarity"), list(range(MOST))
     shown = shown[shown["status"] == FINE].drop_duplicates(VARIANT)
     return [
@@ -152,21 +153,21 @@ def _positions(loaded: Loaded) -> list[Panel]:
             [
                 cell
                 for row in own.to_dict("records")
-                for cell in _cells(row, places, places, row["label"])
+                for cell in _cells(row, places, places, row["variant"])
             ],
-            canvas.heading(name, across, "how alike positions are"),
+            canvas.heading(name, across, "similarity of positions"),
             "cosine between the vectors of two positions",
             "first seed; blue −1, white 0, orange +1",
-            signed=True, least=-1.0, most=1.0, across=5, down=5,
+            signed=True, least=-1.0, most=1.0, factors=5, down=5,
         )
-        for (name, across), own in shown.groupby(["ablation", "across"], sort=False)
+        for (name, across), own in shown.groupby(["experiment", "factors"], sort=False)
     ]  # fmt: skip
 
 
 def _cells(row: Row, across: list[Any], down: list[Any], facet: str) -> list[Row]:
-    """A cell for each number of a matrix; None is an empty one."""
+    """A cell for each number of a matrix; None is an empty cell."""
     values = np.array(row["values"], dtype=float)[: len(across), : len(down)]
-    who = variant_name(row["label"], row["across"])
+    who = variant_name(row["variant"], row["factors"])
     return [
         {"name": f"{who} at {across[i]:.2g}, {down[j]:.2g}", "row": j, "column": i,
          "row_name": canvas.number(down[j]), "column_name": canvas.number(across[i]),

@@ -1,4 +1,4 @@
-"""A value along a coordinate: one line for each variant, its seeds, intervals and failures."""
+"""Lines along a coordinate: means, seeds, intervals and failures of each variant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAPTION = (
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`name`, `x`, `value`, `low`, `high`, `points`, `lost`; the rest is in `attrs`."""
+    """Draw `name`, `x`, `value`, `low`, `high`, `points` and `lost`; `attrs` holds the rest."""
     given = frame.attrs
     scale(frame, ax)
     if given.get("level") is not None:
@@ -70,7 +70,7 @@ def _line(ax: Axes, own: pd.DataFrame, joint: str | None) -> None:
 
 
 def failures(ax: Axes, x: pd.Series, y: pd.Series, colour: str) -> None:
-    """A cross for each failed seed, on top where its value is beyond the axis."""
+    """A cross for each failed seed, at the top if its value is beyond the axis."""
     low, high = ax.get_ylim()
     inside = y.where((y >= low) & (y <= high), high)
     if len(x):  # an empty line without clipping would take the room left of the axis
@@ -78,18 +78,18 @@ def failures(ax: Axes, x: pd.Series, y: pd.Series, colour: str) -> None:
 
 
 def is_wide(values: pd.Series) -> bool:
-    """Whether a logarithmic axis serves values better: they span more than a decade."""
+    """Whether values span more than a decade, so that a logarithmic axis suits them."""
     known = values.dropna()
     return bool(len(known) and known.min() > 0 and known.max() > 10 * known.min())
 
 
 def height(lines: int) -> float:
-    """Inches of an axis with room for the names of so many lines beside it."""
+    """Height in inches of an axis with room for so many names beside it."""
     return max(1.6, 0.14 * lines)
 
 
 def scale(frame: pd.DataFrame, ax: Axes) -> None:
-    """Axes over all that ended well; over intervals and failures up to as much again."""
+    """Set limits that show every value, and intervals and failures as far as twice that range."""
     given = frame.attrs
     log = given.get("y_log", False)
     near = [*frame["value"], *(p for own in frame.get("points", ()) for p in own)]
@@ -119,7 +119,7 @@ def scale(frame: pd.DataFrame, ax: Axes) -> None:
 
 
 def plot_learning(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`name`, `x`, `value`, `low`, `high`; rows with a `seed` are its, those without the mean."""
+    """Draw `name`, `x`, `value`, `low`, `high`: rows with a `seed` thin, those without as means."""
     import seaborn as sns
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 

@@ -1,4 +1,4 @@
-"""Score against cost: every variant of a task that was scored on the same data, and the front."""
+"""Score against cost of every variant scored on the same data, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ablations.store.record import TRAINED
-from analysis import stats
 from analysis.contrasts import Evidence
 from analysis.load import VARIANT
 from analysis.plots import canvas, style
@@ -26,11 +25,11 @@ CAPTION = (
 )
 COST = "work of training"
 FEWEST = 4  # variants
-KEYS = ["task", "metric_label", "split", "unit", "better", "data"]
+KEYS = ["task", "metric_title", "split", "unit", "better", "data"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """A panel for each task and score: of the data that most variants were trained on."""
+    """A panel for each task and score, for the data that most variants share."""
     found, seen = [], set()
     groups = _variants(evidence).groupby(KEYS, sort=False)
     for (task, label, _, unit, better, data), own in sorted(groups, key=lambda each: -len(each[1])):
@@ -41,7 +40,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         frame = own.reset_index(drop=True).assign(is_front=_front(own))
         found.append(
             Panel(
-                kind="pareto", ablation=str(frame["ablation"].iloc[0]), frame=frame, plot=plot,
+                kind="pareto", experiment=str(frame["experiment"].iloc[0]), frame=frame, plot=plot,
                 title=canvas.heading(task, f"{label} against {COST}"),
                 subtitle=f"{label}{after_heading(unit)}; {better} is better",
                 note=f"{len(frame)} variants on data {data}; {canvas.counted(frame)}",
@@ -52,22 +51,21 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _variants(evidence: Evidence) -> pd.DataFrame:
-    """Every variant that was trained, once: of equal settings that of most seeds."""
+    """Every trained variant; of equal settings the one with the most seeds."""
     records, rows = evidence.loaded.records, []
-    compared = set(evidence.contrasts["ablation"])
+    compared = set(evidence.contrasts["experiment"])
     for row in evidence.variants.to_dict("records"):
         record = records.get(row["trial"])
-        if record is None or not record.trained or row["ablation"] not in compared:
+        if record is None or not record.trained or row["experiment"] not in compared:
             continue
-        train, n = record.config["train"], row["mean_n"]
+        train = record.config["train"]
         tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
         outcomes = row["outcomes"].values()
         rows.append(
             {
                 **row,
-                **{"n": n, "value": row["mean"], "points": [*row["scores"].values()]},
-                "low": row["mean_low"] if n >= stats.LEAST else math.nan,
-                "high": row["mean_high"] if n >= stats.LEAST else math.nan,
+                **{"n": row["mean_n"], "value": row["mean"], "points": [*row["scores"].values()]},
+                **{"low": row["mean_low"], "high": row["mean_high"]},
                 "is_broken": any(outcome in TRAINED[1:] for outcome in outcomes),
                 "cost": 3.0 * row["flops_per_token"] * tokens,
                 "data": str(record.data.get("sha256", ""))[:8],
@@ -77,11 +75,11 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=[*columns, "settings"])
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
-    return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
+    return most.drop_duplicates(["settings", "split", "metric_title"]).sort_index()
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
-    """Cheapest first, each better than all before it; a mean of survivors is no mean."""
+    """Which variants beat everything cheaper; one with failed seeds is never on the front."""
     sign = 1 if own["better"].iloc[0] == "lower" else -1
     rows = own.reset_index(drop=True)
     ranked = rows[~rows["is_broken"].astype(bool) & rows["value"].notna()]
@@ -92,7 +90,7 @@ def _front(own: pd.DataFrame) -> list[bool]:
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`cost`, `value`, `low`, `high`, `is_front`, `is_broken`, `name`."""
+    """Draw `cost`, `value`, `low`, `high`, `is_front`, `is_broken` and `name`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     front = frame[frame["is_front"]].sort_values("cost")
@@ -117,6 +115,6 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.amount(x, "FLOP")))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(COST)
-    named = front.assign(name=front["ablation"] + ": " + front["name"])
+    named = front.assign(name=front["experiment"] + ": " + front["name"])
     canvas.legend(ax, canvas.with_looks(named, [style.BASELINE] * len(named)))
     return ax

@@ -1,8 +1,8 @@
-"""What papers report beside what was found here: each over its own baseline, never blended.
+"""Published numbers beside ours, each relative to its own baseline.
 
-perplexity: over the baseline's, exp(loss − its loss), seed by seed
-gain:       of what the baseline is better than an answer without looking, the share
-past:       perplexity at a length over that at the trained one
+perplexity: exp(loss − the baseline's loss), seed by seed
+gain:       (trivial − score) / (trivial − the baseline's score)
+past:       perplexity at a length over that at the trained length
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from analysis.contrasts import Evidence, final_scores
-from analysis.load import FINE, Loaded, Row, scores
+from analysis.contrasts import Evidence
+from analysis.load import Loaded, Row, Variant, scores
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.plots.coordinates import points
@@ -36,7 +36,7 @@ QUANTITIES = {
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """A panel for each topic and experiment of this folder that is about it."""
+    """A panel for each topic and each experiment about it."""
     topics = yaml.safe_load(NUMBERS.read_text(encoding="utf-8")).values()
     return [
         panel
@@ -56,17 +56,17 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
     is_past = topic["quantity"] == "past"
     known = canvas.looks_of(evidence) if is_past else {}
     elsewhere = style.Look(style.INK, "s", ())
-    drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["label"]])
+    drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["variant"]])
     drawn = drawn.assign(
-        name=frame["label"] + ", " + side if is_past else side,
-        hollow=~is_ours, ablation=name, lost=[[]] * len(frame),
+        name=frame["variant"] + ", " + side if is_past else side,
+        hollow=~is_ours, experiment=name, lost=[[]] * len(frame),
         tick=frame["tick"].str.replace(" ", "\n"),
     )  # fmt: skip
     drawn.attrs |= {"level": 1.0, "x_log": bool(frame["x"].min() > 0), "y_log": is_past}
-    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("across", "")}
-    measured = drawn[is_ours & (drawn["n"] > 1)]  # at its own baseline a ratio is 1 by definition
+    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("x_label", "")}
+    measured = drawn[is_ours & (drawn["n"] > 1)]  # the ratio of a baseline to itself is 1
     return Panel(
-        kind="published", ablation=name, frame=drawn, plot=lines.plot,
+        kind="published", experiment=name, frame=drawn, plot=lines.plot,
         title=canvas.heading(name, topic["title"]), subtitle=QUANTITIES[topic["quantity"]],
         note=f"{canvas.counted(measured)}; published: {topic['source']}".strip("; "),
         size=(style.WIDTH, 2.75),
@@ -74,48 +74,40 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
 
 
 def _row(label: str, x: float, tick: str, seeds: list[float]) -> Row:
-    """A point with the interval over its seeds, where there are enough of them."""
-    return {"label": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
+    """A point with the interval over its seeds."""
+    return {"variant": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
 
 
 def _theirs(topic: Row) -> list[Row]:
-    values, baseline = topic["values"], topic["control"]
+    values, baseline = topic["values"], topic["baseline"]
     if topic["quantity"] == "past":
         return [
             _row(label, at / baseline, f"{at / baseline:.3g}", [value / own[baseline]])
             for label, own in values.items()
             for at, value in own.items()
         ]
+    own = {each: [value / values[baseline]] for each, value in values.items()}
     if topic["quantity"] == "gain":
-        return [
-            _row(label, float(i), topic["told"][label], [value / values[baseline]])
-            for i, (label, value) in enumerate(values.items())
-        ]
-    return [_row("", float(at), f"{at:g}", [v / values[baseline]]) for at, v in values.items()]
+        return [_row(k, float(i), topic["names"][k], v) for i, (k, v) in enumerate(own.items())]
+    return [_row("", float(at), f"{at:g}", value) for at, value in own.items()]
 
 
 def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
-    """Our variants by what they set, and of each exp(loss − the baseline's loss); of two variants
-    that set the same, the first in the plan."""
+    """Perplexity ratios of our variants by the number they set; of equal ones the first counts."""
     loaded = evidence.loaded
-    entry, cells = loaded.experiments[name], loaded.cells
-    final = final_scores(loaded, name, "loss", entry["metric"]["split"])
-    final = final[(final["across"] == "") & (final["status"] == FINE)]
-    losses = {
-        str(label): dict(zip(own["seed"], own["value"].astype(float), strict=True))
-        for label, own in final.groupby("label", sort=False)
-    }
-    base = losses.get(entry["control"], {})
-    found: dict[float, Row] = {}
-    for label in cells[(cells["ablation"] == name) & (cells["across"] == "")]["label"].unique():
-        at = _setting(loaded, (name, label, ""), topic["setting"])
-        ratios = [math.exp(v - base[s]) for s, v in losses.get(label, {}).items() if s in base]
+    entry, found = loaded.experiments[name], dict[float, Row]()
+    split = entry["metric"]["split"]
+    base = scores(loaded, (name, entry["baseline"], ""), "loss", split, {})
+    for variant in [key for key in loaded.trials if key[0] == name and not key[2]]:
+        own = scores(loaded, variant, "loss", split, {})
+        ratios = [math.exp(value - base[seed]) for seed, value in own.items() if seed in base]
+        at = _setting(loaded, variant, topic["setting"])
         if at is not None and ratios:
-            found.setdefault(float(at), _row(str(label), float(at), f"{at:g}", ratios))
+            found.setdefault(float(at), _row(variant[1], float(at), f"{at:g}", ratios))
     return [found[at] for at in sorted(found)]
 
 
-def _setting(loaded: Loaded, variant: tuple[str, str, str], paths: list[str]) -> float | None:
+def _setting(loaded: Loaded, variant: Variant, paths: list[str]) -> float | None:
     """The number that a variant sets; a setting may have an earlier name."""
     trials = loaded.trials[variant].values()
     for config in [loaded.records[t].config for t in trials if t in loaded.records][:1]:
@@ -129,36 +121,35 @@ def _setting(loaded: Loaded, variant: tuple[str, str, str], paths: list[str]) ->
 
 
 def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
-    """Of what the baseline is better than an answer without looking, the share that a variant
-    keeps; a seed that is stuck or diverged keeps nothing."""
-    loaded = evidence.loaded
-    metric = loaded.experiments[name]["metric"]
-    split, base = metric["split"], (name, topic["control"], "")
-    best = scores(loaded, base, metric["name"], split, {})
-    trivial = scores(loaded, base, f"trivial_{metric['name']}", split, {})
+    """The gain of our variants by name; a seed that is stuck or diverged gains nothing."""
+    loaded, metric = evidence.loaded, evidence.loaded.experiments[name]["metric"]
+
+    def reached(label: str, kind: str = "") -> list[float]:
+        variant = name, label, ""
+        held = scores(loaded, variant, f"{kind}{metric['name']}", metric["split"], {})
+        return list(held.values())
+
+    best, trivial = (reached(topic["baseline"], kind) for kind in ("", "trivial_"))
     if not best or not trivial:
         return []
-    nothing = float(np.mean(list(trivial.values())))
-    whole = nothing - float(np.mean(list(best.values())))
+    nothing, whole = np.mean(trivial), np.mean(trivial) - np.mean(best)
     rows = []
     for i, label in enumerate(topic["values"]):
-        own = scores(loaded, (name, label, ""), metric["name"], split, {})
         ended = [*loaded.outcomes.get((name, label, ""), {}).values()]
-        kept = [(nothing - value) / whole for value in own.values()]
+        kept = [float((nothing - value) / whole) for value in reached(label)]
         kept += [0.0] * (ended.count("stuck") + ended.count("diverged"))
-        if kept:
-            rows.append(_row(label, float(i), topic["told"][label], kept))
+        rows += [_row(label, float(i), topic["names"][label], kept)] if kept else []
     return rows
 
 
 def _by_length(evidence: Evidence, name: str, topic: Row) -> list[Row]:
-    """Of the variants that the paper has as well; at the trained length it is 1 by definition."""
+    """Ratios past the trained length of the variants in the paper; at that length they are 1."""
     frame = points(evidence, ["past"])
-    frame = frame[(frame["ablation"] == name) & (frame["across"] == "") & frame["value"].notna()]
+    frame = frame[(frame["experiment"] == name) & (frame["factors"] == "") & frame["value"].notna()]
     frame = frame[frame["metric"] == "perplexity_ratio"].sort_values("x")
     rows = []
     for label in topic["values"]:
-        own = frame[frame["label"] == label].to_dict("records")
+        own = frame[frame["variant"] == label].to_dict("records")
         known = [_row(label, row["x"], f"{row['x']:g}", row["points"]) for row in own]
         rows += [_row(label, 1.0, "1", [1.0]), *known] if known else []
     return rows

@@ -10,11 +10,11 @@ from itertools import product
 from typing import Any
 
 INK, TEXT, RULE, BAND = "#1A1A1A", "#5F5F5F", "#D9D9D6", "#F1F1EE"
-"""The baseline and titles; ticks and notes; the grid; shading."""
+"""Baseline and titles; ticks and notes; grid; shading."""
 WORSE, BETTER, TIE = "#C8430F", "#1F5FAE", "#8C8C8C"
-"""For differences from a baseline only."""
+"""Only for differences from a baseline."""
 AMBER, PLUM, TEAL = "#C08A00", "#8A3480", "#3DA593"
-"""For curves only, beside the baseline's ink."""
+"""Only for curves, where the baseline is in ink."""
 SOLID, DASHED, DOTTED = (), (4.0, 1.5), (1.0, 1.2)
 
 WIDTH = 3.3  # inches: a column of a two-column page
@@ -25,7 +25,7 @@ DPI = 200  # of a PNG
 
 @dataclass(frozen=True)
 class Look:
-    """How a variant is drawn: its marker and dash tell it apart where colour does not."""
+    """How a variant is drawn; marker and dash distinguish it where colour does not."""
 
     colour: str
     marker: str
@@ -38,17 +38,14 @@ FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER
 
 
 def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
-    """A look for each label of a folder: the one least like its neighbours.
-
-    Neighbours are labels of one experiment, which are drawn `together`.
-    """
-    beside: dict[str, set[str]] = {label: set() for label in labels}
+    """A look for each variant of a folder, unlike those that are drawn `together` with it."""
+    neighbours: dict[str, set[str]] = {label: set() for label in labels}
     for group in together:
         for label in group:
-            beside[label] |= set(group) - {label}
+            neighbours[label] |= set(group) - {label}
     found: dict[str, Look] = {}
-    for label in beside:
-        near = [found[other] for other in sorted(beside[label]) if other in found]
+    for label in neighbours:
+        near = [found[other] for other in sorted(neighbours[label]) if other in found]
         taken = [(look.dash, look.colour) for look in near]
         dash, colour = min(FREE, key=taken.count)
         markers = [look.marker for look in near]
@@ -98,7 +95,7 @@ RC: dict[Any, Any] = {
 
 @contextlib.contextmanager
 def look() -> Iterator[None]:
-    """These settings, for drawing and for saving; a letter that the font lacks is no error."""
+    """Apply these settings, and ignore letters that the font lacks."""
     import matplotlib as mpl
 
     with mpl.rc_context(RC), warnings.catch_warnings():

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.config import Family
+from model.config import Registry
 
-MIXER = Family("mixer")
+MIXER = Registry("mixer")
 
 MixerState: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
 
@@ -49,7 +49,7 @@ def _before(slots: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
 
 
 class Mixer(nn.Module):
-    """One way for the tokens of a sequence to look at each other."""
+    """A sublayer through which the tokens of a sequence exchange information."""
 
     crosses = False  # whether it can read a memory instead of its own input
 
@@ -71,7 +71,7 @@ class Mixer(nn.Module):
 
 @MIXER.register("none")
 class NoMixer(Mixer):
-    """Nothing: the block leaves this sublayer out, and no token learns of another.
+    """No mixer: the block leaves this sublayer out.
 
     A decoder with a source still reads it by cross-attention.
     """

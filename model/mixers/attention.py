@@ -10,34 +10,37 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from model.attention import Path, Scale, Shown, Similarity
-from model.config import ConfigError
+from model.config import Checked, ConfigError
 from model.layers import Joint
 from model.mixers import MIXER, Context, Mixer, MixerState
 from model.positions import Position
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """How heads score and mix, whatever projects their queries, keys and values."""
+
+    position: Position
+    scale: Scale
+    similarity: Similarity
+    path: Path
+    dropout: float = 0.0  # of the weights
+
+
 class Heads(Mixer):
-    """Attention for any queries, keys and values: their places, their scores, a cache."""
+    """Multi-head attention without its projections: positions, scores, KV cache."""
 
     crosses = True
 
     def __init__(
-        self,
-        n_kv_heads: int,
-        group: int,
-        d_head: int,
-        position: Position,
-        scale: Scale,
-        similarity: Similarity,
-        path: Path,
-        attention_dropout: float,
-        cross: bool,
+        self, scoring: Scoring, n_heads: int, n_kv_heads: int, d_head: int, cross: bool
     ) -> None:
         super().__init__()
-        self.n_kv_heads, self.group = n_kv_heads, group  # queries' heads to one of keys
-        self.d_head, self.cross = d_head, cross
-        self.weight_dropout = attention_dropout
-        self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
+        self.n_heads, self.n_kv_heads, self.d_head, self.cross = n_heads, n_kv_heads, d_head, cross
+        self.group = n_heads // n_kv_heads  # queries' heads to one of keys
+        self.position, self.scale = scoring.position, scoring.scale
+        self.similarity, self.path = scoring.similarity, scoring.path
+        self.weight_dropout = scoring.dropout
         self.shown = Shown()
 
     @property
@@ -57,7 +60,7 @@ class Heads(Mixer):
         raise NotImplementedError
 
     def join(self, y_BTD: Tensor) -> Tensor:
-        """What becomes of the heads' answers, side by side."""
+        """The output of the concatenated heads."""
         raise NotImplementedError
 
     def heads(self, x_BTD: Tensor) -> Tensor:
@@ -132,9 +135,9 @@ class Heads(Mixer):
         keep: Tensor | None,
         bias: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Along the path; sequences and heads come first, whatever follows."""
+        """Attention along the path; sequences and heads are the first two dimensions."""
         if self.group > 1:
-            k, v = (part.repeat_interleave(self.group, 1) for part in (k, v))
+            k, v = (each.repeat_interleave(self.group, 1) for each in (k, v))
         dropout = self.weight_dropout if self.training else 0.0
         return self.path(q, k, v, factor, causal, keep, bias, dropout)
 
@@ -144,31 +147,19 @@ class Attention(Heads):
     """Each head weighs values by how well its query fits the keys (Vaswani et al. 2017, 3.2.2)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         bias: bool = True
         n_kv_heads: int | None = None
         """Heads of keys and values, each read by several queries' heads (Ainslie et al. 2023);
         left out: n_heads. One: multi-query attention (Shazeer 2019)."""
 
     def __init__(
-        self,
-        config: Config,
-        d_model: int,
-        n_heads: int,
-        d_head: int,
-        position: Position,
-        scale: Scale,
-        similarity: Similarity,
-        path: Path,
-        attention_dropout: float,
-        cross: bool,
+        self, config: Config, scoring: Scoring, d_model: int, n_heads: int, d_head: int, cross: bool
     ) -> None:
         n_kv_heads = n_heads if config.n_kv_heads is None else config.n_kv_heads
         if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ConfigError([f"n_kv_heads={n_kv_heads}: must divide n_heads={n_heads}"])
-        group = n_heads // n_kv_heads
-        parts = (position, scale, similarity, path)
-        super().__init__(n_kv_heads, group, d_head, *parts, attention_dropout, cross)
+        super().__init__(scoring, n_heads, n_kv_heads, d_head, cross)
         query = {"query": n_heads * d_head}
         memory = {"key": n_kv_heads * d_head, "value": n_kv_heads * d_head}
         self.project = Joint(d_model, query if cross else query | memory, config.bias)
@@ -199,24 +190,14 @@ class Basic(Heads):
     """
 
     def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_head: int,
-        position: Position,
-        scale: Scale,
-        similarity: Similarity,
-        path: Path,
-        attention_dropout: float,
-        cross: bool,
+        self, scoring: Scoring, d_model: int, n_heads: int, d_head: int, cross: bool
     ) -> None:
         if n_heads * d_head != d_model:
+            fill = f"n_heads={n_heads} × d_head must be d_model={d_model}"
             raise ConfigError(
-                [f"d_head={d_head}: without projections the heads must fill the width: "
-                 f"n_heads={n_heads} × d_head must be d_model={d_model}"]
-            )  # fmt: skip
-        parts = (position, scale, similarity, path)
-        super().__init__(n_heads, 1, d_head, *parts, attention_dropout, cross)
+                [f"d_head={d_head}: without projections heads fill the width: {fill}"]
+            )
+        super().__init__(scoring, n_heads, n_heads, d_head, cross)
 
     def ask(self, x_BTD: Tensor) -> Tensor:
         return self.heads(x_BTD)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError
+from model.config import Checked, ranged
 from model.mixers import MIXER, Context, Mixer, MixerState
 
 
@@ -25,18 +25,14 @@ class Convolution(Mixer):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        kernel: int = 3
+    class Config(Checked):
+        kernel: int = ranged(3, least=1)
         """Taps."""
         dilated: bool = False
         """Whether layer i = 0, 1 … has its taps kernelⁱ apart (but never above max_len), so that L
         layers see kernelᴸ positions without a gap (van den Oord et al. 2016)."""
         bias: bool = True
         """Of the taps; and of the cross-attention where a memory is read."""
-
-        def __post_init__(self) -> None:
-            if self.kernel < 1:
-                raise ConfigError([f"kernel={self.kernel}: must be at least 1"])
 
     def __init__(
         self, config: Config, d_model: int, layer: int, max_len: int, causal: bool

@@ -1,4 +1,4 @@
-"""Recurrent layers as mixers: a token learns of the others through a state that is handed on.
+"""Recurrent layers as mixers.
 
 B: sequences, T: positions, D: d_model, H: hidden width.
 """
@@ -19,7 +19,7 @@ from model.rnn import CellState, RecurrentLayer
 
 
 class Recurrence(Mixer):
-    """Ahead alone where the model is causal; otherwise ahead and back, half the width each.
+    """Forwards if the model is causal; otherwise both ways, half the width each.
 
     Back means from each sequence's last real token. The hidden vectors are the answer: there is no
     projection after them.
@@ -60,7 +60,7 @@ class OfCells(Recurrence):
 
 @MIXER.register("rnn")
 class RNNMixer(OfCells):
-    """h = tanh(W x + U h'): everything passes through every step (Elman 1990)."""
+    """h = tanh(W x + U h'): the plain recurrence (Elman 1990)."""
 
     Config, layer = rnn.Form, rnn.RNN
 
@@ -74,7 +74,7 @@ class GRUMixer(OfCells):
 
 @MIXER.register("lstm")
 class LSTMMixer(OfCells):
-    """Gates around a cell that nothing else touches (Hochreiter & Schmidhuber 1997)."""
+    """A gated cell besides the hidden state (Hochreiter & Schmidhuber 1997)."""
 
     Config, layer = rnn.LSTM.Config, rnn.LSTM
 

@@ -12,12 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import Path, Scale, Similarity
 from model.batch import positions
-from model.config import ConfigError
+from model.config import ConfigError, ranged
 from model.mixers import MIXER, Context, MixerState
-from model.mixers.attention import Attention
-from model.positions import Position
+from model.mixers.attention import Attention, Scoring
 
 
 class Blocks:
@@ -75,33 +73,24 @@ class Window(Attention):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Attention.Config):
-        reach: int = 16
-
-        def __post_init__(self) -> None:
-            if self.reach < 1:
-                raise ConfigError([f"reach={self.reach}: must be at least 1"])
+        reach: int = ranged(16, least=1)
 
     crosses = False
 
     def __init__(
         self,
         config: Config,
+        scoring: Scoring,
+        mask: nn.Module,
         d_model: int,
         n_heads: int,
         d_head: int,
-        position: Position,
-        scale: Scale,
-        similarity: Similarity,
-        path: Path,
-        mask: nn.Module,
-        attention_dropout: float,
     ) -> None:
         if not mask.hides:
             raise ConfigError(
                 ["mask: a window would show the padding of its blocks; choose mask=infinity"]
             )
-        parts = (position, scale, similarity, path)
-        super().__init__(config, d_model, n_heads, d_head, *parts, attention_dropout, cross=False)
+        super().__init__(config, scoring, d_model, n_heads, d_head, cross=False)
         self.reach = config.reach
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:

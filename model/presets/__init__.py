@@ -1,4 +1,4 @@
-"""Published models by name: a choice of every part, and the vocabulary that goes with it."""
+"""Published models by name: a choice of every component, and the vocabulary that goes with it."""
 
 from __future__ import annotations
 

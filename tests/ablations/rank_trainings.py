@@ -66,7 +66,7 @@ MODELS: dict[str, tuple[type[Backwards], dict[str, Any]]] = {
 def trained(
     name: str, devices: Devices = ALONE, keeper: Checkpointer | None = None, **options: Any
 ) -> dict[str, Any]:
-    """What a training leaves: weights, and readings by metric, split and step."""
+    """What a training leaves: weights, and measurements by metric, split and step."""
     task, choice = MODELS[name][0](), {**MODELS[name][1], **options}
     model = build(choice, task.source_size, task.target_size, SEED)
     model = (Sparing(model) if name == SPARING else model).double()
@@ -74,9 +74,13 @@ def trained(
     training = train(model, task, CONFIG, SEED, cpu, lambda *_: None, keeper, devices)
     return {
         "weights": {name: tensor.tolist() for name, tensor in named(model).items()},
-        "readings": {
-            (reading.metric, reading.split, reading.at["step"]): reading.value
-            for reading in training.readings
+        "measurements": {
+            (
+                measurement.metric,
+                measurement.split,
+                measurement.coordinates["step"],
+            ): measurement.value
+            for measurement in training.measurements
         },
     }
 

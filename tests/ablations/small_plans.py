@@ -27,7 +27,7 @@ def record_of(want: Trial, **changes: Any) -> Record:
         "status": "ok",
         "env": {"code": want.code},
         "data": want.data,
-        "measures": {name: want.source_code(name) for name in want.sources},
+        "sources": {name: want.source_code(name) for name in want.sources},
         **changes,
     }
     return Record(want.id, config=want.config, **known)

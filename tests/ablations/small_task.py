@@ -109,7 +109,7 @@ def train_in(folder: Path, death: float = math.inf) -> None:
     keeper = Checkpointer(results.unfinished("small"), {}, seconds=0.0)
     training = train(model, Backwards(), config, 1, torch.device("cpu"), report, keeper)
     save_weights(model, results.weights("small"), {"trial": "small", "code": "1"})
-    results.write(Record("small", training.status, {}, readings=training.readings))
+    results.write(Record("small", training.status, {}, measurements=training.measurements))
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_none(
     ask: Ask, results: Results
 ) -> None:
     huge = make_plan([ask(variants={"with": {"model.d_model": 1_000_000}})], "smoke", {}, [0])
-    probed = make_plan([ask(measures=["share"], metric="time_share")], "smoke", {}, None)
+    probed = make_plan([ask(sources=["share"], metric="time_share")], "smoke", {}, None)
     for plan, seconds in ((huge, None), (probed, 0.0)):
         each = seconds_each(list(plan.trials.values()), plan, results, CPU, lambda: 1e-9)
         assert set(each) == {seconds}

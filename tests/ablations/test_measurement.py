@@ -21,15 +21,15 @@ from ablations.measurement import (
     PACKAGES,
     Benchmark,
     Measured,
+    Metric,
     Place,
     Probe,
-    Quantity,
     discover,
-    quantities_of,
+    metrics_by_name,
 )
 from ablations.plan import make_plan
 from ablations.runner import run
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.store.results import Results
 from ablations.tasks.g2p import G2P
 from ablations.tasks.translation import Translation
@@ -58,19 +58,24 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_packages_is_found() -> None:
     folders = [Path(importlib.import_module(name).__path__[0]) for name in PACKAGES]
     files = {f"{path.parent.name}.{path.stem}" for f in folders for path in f.glob("[!_]*.py")}
-    modules = {part.__module__.removeprefix("ablations.") for part in discover().parts.values()}
+    modules = {
+        part.__module__.removeprefix("ablations.") for part in discover().components.values()
+    }
     assert files - modules == {f"benchmarks.{name}" for name in ("timing", "session", "child")}
 
 
 def test_quality_is_of_both_splits_beside_the_trivial_answer(model: nn.Module, task: G2P) -> None:
-    readings = discover().build("quality").measure(model, task, CPU, 17).readings
-    named = {(r.metric, r.split) for r in readings}
+    measurements = discover().build("quality").measure(model, task, CPU, 17).measurements
+    named = {(r.metric, r.split) for r in measurements}
     assert {*product(("per", "wer", "trivial_per"), ("valid", "test"))} <= named
-    for reading in readings:
-        metric = reading.metric.removeprefix("trivial_")
-        assert reading.unit == ("nats/token" if metric == "loss" else task.metrics[metric].unit)
-        assert reading.at == ({"step": 17} if metric == reading.metric else {})
-    assert (readings[0].metric, readings[0].value) == ("loss", validate(model, task, CPU, "test"))
+    for measurement in measurements:
+        metric = measurement.metric.removeprefix("trivial_")
+        assert measurement.unit == ("nats/token" if metric == "loss" else task.metrics[metric].unit)
+        assert measurement.coordinates == ({"step": 17} if metric == measurement.metric else {})
+    assert (measurements[0].metric, measurements[0].value) == (
+        "loss",
+        validate(model, task, CPU, "test"),
+    )
 
 
 RECURRENT = {"model": {"name": "recurrent", "d_model": 16, "depth": 1}, "seed": 0}
@@ -124,8 +129,8 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
     task = Translation(Translation.Config(sentences=100, valid_sentences=60, test_sentences=60))
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
     model = build(written, task.source_size, task.target_size, seed=0)
-    readings = discover().build("quality").measure(model, task, CPU, 1).readings
-    found = {(r.metric, r.split): (r.value, r.unit) for r in readings}
+    measurements = discover().build("quality").measure(model, task, CPU, 1).measurements
+    found = {(r.metric, r.split): (r.value, r.unit) for r in measurements}
     for split in ("valid", "test"):
         copied = task.copied(split)
         assert copied["bleu"] > 10
@@ -138,9 +143,9 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
 RIVALS = {"with": {}, "rival": {"model.position": "none"}}
 
 
-def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Reading]], str]:
-    metric = next(iter(quantities_of([measure])))
-    file = ask(measures=[measure], metric=metric, variants=RIVALS)
+def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Measurement]], str]:
+    metric = next(iter(metrics_by_name([measure])))
+    file = ask(sources=[measure], metric=metric, variants=RIVALS)
     plan = make_plan([file], "smoke", {}, [0])
     control, other = plan.trials.values()
     payload: dict[str, Any] = {
@@ -158,9 +163,9 @@ def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Readi
         "timing": TINY,
     }
     told = run_benchmark(payload, lambda *_: None)
-    taken = told["readings"].items()
+    taken = told["measurements"].items()
     assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
-    return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.id
+    return {t: [Measurement(**r) for r in measurements] for t, measurements in taken}, control.id
 
 
 def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
@@ -171,8 +176,8 @@ def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: A
         assert first.value is not None
         assert (time.metric, time.unit) == ("step_time", "s")
         assert len(time.samples) == len(time.reference) == len(time.twin) == 2
-        assert first.at == time.at == HERE
-    paired = [(readings[0].reference, readings[0].twin) for readings in found.values()]
+        assert first.coordinates == time.coordinates == HERE
+    paired = [(measurements[0].reference, measurements[0].twin) for measurements in found.values()]
     assert paired[0] == paired[1]
 
 
@@ -184,7 +189,7 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     prepared: list[int] = []
 
     class Planted(Benchmark):
-        quantities: ClassVar = {"planted_time": Quantity("s", "lower", "time", "processes")}
+        metrics: ClassVar = {"planted_time": Metric("s", "lower", "time", "processes")}
         places: ClassVar = {"length": [5], "batch": [2]}
 
         def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
@@ -198,11 +203,11 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
 
             return call
 
-    monkeypatch.setitem(MEASUREMENT.parts, "planted", Planted)
+    monkeypatch.setitem(MEASUREMENT.components, "planted", Planted)
     clock = SimpleNamespace(perf_counter=lambda: now)
     monkeypatch.setattr("ablations.benchmarks.session.time", clock)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
-    found, control = session(ask, measure="planted")
+    found, control = session(ask, source="planted")
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
     samples = found[control][0]
     assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
@@ -215,8 +220,8 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results, whole = Results(tmp_path / "later"), Results(tmp_path / "at once")
-    before = make_plan([ask(measures=[])], "smoke", {}, [0])
-    after = make_plan([ask(measures=["quality"])], "smoke", {}, [0])
+    before = make_plan([ask(sources=[])], "smoke", {}, [0])
+    after = make_plan([ask(sources=["quality"])], "smoke", {}, [0])
     run(before, results, here, "cpu")
     run(after, whole, here, "cpu")
     weights = {path: path.read_bytes() for path in results.checkpoints.iterdir()}
@@ -230,17 +235,17 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     assert {path: path.read_bytes() for path in results.checkpoints.iterdir()} == weights
     for trial, old in trained.items():
         new, straight = results.read(trial), whole.read(trial)
-        assert (list(old.measures), list(new.measures)) == ([], ["quality"])
-        assert new.readings[: len(old.readings)] == old.readings
-        assert (new.readings, new.examples) == (straight.readings, straight.examples)
+        assert (list(old.sources), list(new.sources)) == ([], ["quality"])
+        assert new.measurements[: len(old.measurements)] == old.measurements
+        assert (new.measurements, new.examples) == (straight.measurements, straight.examples)
         assert set(new.env.pop("later")) == {"quality"}
         assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
     for path in results.checkpoints.iterdir():
         path.unlink()  # a probe does without weights
-    probed = make_plan([ask(measures=["quality", "padding_seen"])], "smoke", {}, [0])
+    probed = make_plan([ask(sources=["quality", "padding_seen"])], "smoke", {}, [0])
     run(probed, results, here, "cpu")
     records = [results.read(trial) for trial in probed.trials]
-    assert [r and list(r.measures) for r in records] == [["quality", "padding_seen"]] * 2
+    assert [r and list(r.sources) for r in records] == [["quality", "padding_seen"]] * 2
 
 
 def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_read(
@@ -252,8 +257,8 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
     run(plan, results, here, "cpu")
     trained = {trial: results.read(trial) for trial in plan.trials}
     for record in trained.values():
-        other = replace(record, readings=[*record.readings], measures={})
-        wrong = [Reading("per", "edits/phone", 99.0, split="test")]
+        other = replace(record, measurements=[*record.measurements], sources={})
+        wrong = [Measurement("per", "edits/phone", 99.0, split="test")]
         other.take("quality", {"ablations/evaluations/quality.py": "before"}, wrong)
         results.write(other)
     monkeypatch.setattr(ablations.worker, "train", None)  # which would be called in vain
@@ -262,7 +267,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
         again = results.read(trial)
         assert again.env.pop("later")["quality"]["torch"] == torch.__version__
         assert again == record
-    assert len(record.items["per"]) == len(record.items["wer"]) == 40
+    assert len(record.per_example["per"]) == len(record.per_example["wer"]) == 40
 
 
 def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one_that_trains(
@@ -270,7 +275,7 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
 ) -> None:
     results = Results(tmp_path / "out")
     monkeypatch.setattr(ablations.worker, "train", None)
-    file = ask(measures=["throughput"], metric="step_time")
+    file = ask(sources=["throughput"], metric="step_time")
     timed = make_plan([file], "smoke", {}, [0])
     trained = make_plan([ask("trained")], "smoke", {}, [0])
     assert not set(timed.trials) & set(trained.trials)
@@ -280,7 +285,7 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     for trial in timed.trials:
         record = results.read(trial)
         assert (record.trained, record.status) == (False, "ok")
-        assert list(record.measures) == ["throughput"]
+        assert list(record.sources) == ["throughput"]
         assert record.parameters
     assert list(results.checkpoints.iterdir()) == []
     assert run(timed, results, here, "cpu") == {}
@@ -290,28 +295,32 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
     ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Planted(Probe):
-        quantities: ClassVar = {"planted": Quantity("1", "lower", "planted")}
+        metrics: ClassVar = {"planted": Metric("1", "lower", "planted")}
 
         def measure(self, config: dict[str, Any], *_: Any) -> Measured:
-            return Measured([Reading("planted", "1", config["seed"])])
+            return Measured([Measurement("planted", "1", config["seed"])])
 
-    monkeypatch.setitem(MEASUREMENT.parts, "planted", Planted)
+    monkeypatch.setitem(MEASUREMENT.components, "planted", Planted)
     results = Results(tmp_path / "out")
     plan = make_plan(
-        [ask(measures=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
+        [ask(sources=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
     )
     assert run(plan, results, here, "cpu") == {"diverged": 2}
     for trial in plan.trials:
         record = results.read(trial)
-        (planted,) = (r for r in record.readings if r.metric == "planted")
+        (planted,) = (r for r in record.measurements if r.metric == "planted")
         assert (planted.value, planted.measure) == (7, "planted")
-        assert list(record.measures) == ["quality", "planted"]
-        others = {reading.split for reading in record.readings if reading.metric != "planted"}
+        assert list(record.sources) == ["quality", "planted"]
+        others = {
+            measurement.split
+            for measurement in record.measurements
+            if measurement.metric != "planted"
+        }
         assert others == {"train", "valid"}, "of a diverged model nothing more is asked"
         assert not record.examples
 
 
 def test_no_two_measures_read_one_quantity() -> None:
-    names = [metric for part in discover().parts.values() for metric in part.quantities]
+    names = [metric for part in discover().components.values() for metric in part.metrics]
     assert len(names) == len(set(names))
-    assert set(quantities_of(list(discover().parts))) == set(names)
+    assert set(metrics_by_name(list(discover().components))) == set(names)

@@ -12,7 +12,7 @@ from torch import nn
 from ablations.expand import Trial
 from ablations.missing import missing, untimed
 from ablations.plan import Plan
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.train.checkpoint import save_weights, stamp_for
 
@@ -30,8 +30,15 @@ def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, l
     }
 
 
-def beside_of(against: str, at: Mapping[str, Any] = HERE) -> Reading:
-    return Reading("step_time", "s", at=dict(at), samples=[1.0], reference=[1.0], against=against)
+def beside_of(against: str, at: Mapping[str, Any] = HERE) -> Measurement:
+    return Measurement(
+        "step_time",
+        "s",
+        coordinates=dict(at),
+        samples=[1.0],
+        baseline_samples=[1.0],
+        baseline=against,
+    )
 
 
 @pytest.fixture
@@ -67,7 +74,7 @@ def test_a_failed_trial_is_tried_again_only_when_asked_and_one_that_went_badly_n
     bad, good = plan.trials.values()
     expected = {"train": [], "measure": [], "stale": [], "failed": [bad.id]}
     for status in ("error", "oom", "timeout", "killed"):
-        results.write(record_of(bad, status=status, reason="bad luck", measures={}))
+        results.write(record_of(bad, status=status, reason="bad luck", sources={}))
         for trained in ("ok", "diverged", "stuck"):
             results.write(record_of(good, status=trained))
             assert lacks(plan, results) == lacks(plan, results, "stale") == expected
@@ -79,14 +86,14 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
 ) -> None:
     kept, lost = plan.trials.values()
     for want in (kept, lost):
-        results.write(record_of(want, measures={}))
+        results.write(record_of(want, sources={}))
     keep_weights(kept, results)
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([kept.id], [lost.id])
 
 
 def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results) -> None:
-    plan = planned(ask(measures=BOTH), seeds=[0, 1])
+    plan = planned(ask(sources=BOTH), seeds=[0, 1])
     for want in plan.trials.values():
         results.write(record_of(want))
     found = missing(plan, results, None)
@@ -96,13 +103,13 @@ def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results)
 
 
 def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) -> None:
-    plan = planned(ask(measures=BOTH))
+    plan = planned(ask(sources=BOTH))
     control, rival = plan.trials.values()
 
     def timed(against: str, made_by: dict[str, str] | None = None) -> Record:
         record = record_of(rival)
-        reading = beside_of(against)
-        record.take("throughput", made_by or rival.source_code("throughput"), [reading])
+        measurement = beside_of(against)
+        record.take("throughput", made_by or rival.source_code("throughput"), [measurement])
         session = {"measure": "throughput", "against": against, "code": beside}
         record.env["sessions"] = {"a": session}
         return record
@@ -121,7 +128,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
 
 def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
     points = {"throughput": {"length": [4, 8, 16], "pass": ["forward", "training"]}}
-    plan = planned(ask(measures=BOTH, benchmarks=points))
+    plan = planned(ask(sources=BOTH, benchmarks=points))
     control, rival = plan.trials.values()
     pair = ("throughput", control.id)
     first, *others = rival.timings[pair]
@@ -131,18 +138,18 @@ def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
     session = {"measure": "throughput", "against": control.id, "code": control.code}
     record.env["sessions"] = {"a": session}
     assert untimed(rival, record, plan.trials) == {pair: others}
-    record.measures["throughput"] = {"ablations/benchmarks/timing.py": "before"}
+    record.sources["throughput"] = {"ablations/benchmarks/timing.py": "before"}
     assert untimed(rival, record, plan.trials) == {pair: [first, *others]}
 
 
 def test_what_a_probe_lacks_needs_no_weights(ask: Ask, results: Results) -> None:
-    plan = planned(ask(measures=["quality", "memory"]))
+    plan = planned(ask(sources=["quality", "memory"]))
     want, other = plan.trials.values()
-    results.write(record_of(want, measures={"quality": want.source_code("quality")}))
+    results.write(record_of(want, sources={"quality": want.source_code("quality")}))
     results.write(record_of(other))
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([want.id], [])
-    results.write(record_of(want, measures={}))
+    results.write(record_of(want, sources={}))
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([], [want.id]), "quality needs them"
 
@@ -162,12 +169,12 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_without_training(
     """Fault 44 where nothing is run."""
     kept, lost = plan.trials.values()
     for want in (kept, lost):
-        results.write(record_of(want, measures=OTHER))
+        results.write(record_of(want, sources=OTHER))
     keep_weights(kept, results)
     expected = {"train": [], "measure": [kept.id], "stale": [lost.id], "failed": []}
     assert lacks(plan, results) == expected
     assert lacks(plan, results, "stale") == {**expected, "train": [lost.id]}
-    results.write(record_of(kept, env={"code": {"model/norms.py": "x"}}, measures=OTHER))
+    results.write(record_of(kept, env={"code": {"model/norms.py": "x"}}, sources=OTHER))
     keep_weights(kept, results)  # of other code's training, too
     stale = [want.id for want in (kept, lost)]
     assert lacks(plan, results) == {**expected, "measure": [], "stale": stale}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from small_plans import BOTH, POST, planned
 
-from ablations.measurement import Probe, Quantity, discover, quantities_of
+from ablations.measurement import Metric, Probe, discover, metrics_by_name
 from ablations.plan import make_plan
 from ablations.store.identity import DECIDING
 from model.config import ConfigError
@@ -29,7 +29,7 @@ def test_a_control_that_questions_share_is_wanted_once_a_seed(ask: Ask) -> None:
 
 def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(ask: Ask) -> None:
     across = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
-    plan = planned(ask(measures=BOTH, factors=across), seeds=[4, 2])
+    plan = planned(ask(sources=BOTH, factors=across), seeds=[4, 2])
     trials = plan.experiments["small"].trials
     baselines = {
         trial.factors["depth"]: trial.id
@@ -44,7 +44,7 @@ def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(as
 
 def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(ask: Ask) -> None:
     points = [{"throughput": {"length": lengths}} for lengths in ([4, 8], [8, 12])]
-    files = [ask(f"q{i}", measures=BOTH, benchmarks=each) for i, each in enumerate(points)]
+    files = [ask(f"q{i}", sources=BOTH, benchmarks=each) for i, each in enumerate(points)]
     for want in planned(*files).trials.values():
         (places,) = want.timings.values()
         assert [at["length"] for at in places] == [4, 8, 12]
@@ -54,8 +54,8 @@ def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(
 
 
 def untrained(ask: Ask, *measures: str, **changes: Any) -> str:
-    quantity = next(iter(quantities_of([*measures])))
-    return ask(measures=[*measures], metric=quantity, **changes)
+    quantity = next(iter(metrics_by_name([*measures])))
+    return ask(sources=[*measures], metric=quantity, **changes)
 
 
 def test_what_is_counted_or_timed_is_not_trained_and_asks_one_seed_at_every_profile(
@@ -73,17 +73,17 @@ def test_what_depends_on_the_first_weights_asks_every_seed(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Draws(Probe):
-        quantities: ClassVar = {"drawn": Quantity("1", "lower", "what was drawn")}
+        metrics: ClassVar = {"drawn": Metric("1", "lower", "what was drawn")}
 
-    monkeypatch.setitem(discover().parts, "draws", Draws)
+    monkeypatch.setitem(discover().components, "draws", Draws)
     plan = make_plan([untrained(ask, "draws")], "smoke", {}, None)
     assert {trial.seed for trial in plan.experiments["small"].trials} == set(DECIDING)
 
 
 def test_a_question_that_trains_nothing_has_no_score_of_its_task_for_metric(ask: Ask) -> None:
     with pytest.raises(ConfigError, match=r"metric: no 'per'\..*step_time"):
-        planned(ask(measures=["throughput"]))
-    assert planned(ask(measures=["quality", "throughput"], metric="step_time")).trials
+        planned(ask(sources=["throughput"]))
+    assert planned(ask(sources=["quality", "throughput"], metric="step_time")).trials
 
 
 def test_two_files_of_one_name_are_not_taken_for_one_question(ask: Ask) -> None:
@@ -101,7 +101,7 @@ def test_the_problems_of_all_questions_are_told_at_once(ask: Ask) -> None:
     assert [problem.partition(":")[0] for problem in error.value.problems] == ["one", "three"]
     assert "'prr'. Did you mean 'per'" in error.value.problems[1]
     with pytest.raises(ConfigError, match=r"'qualty'.*'quality'"):
-        planned(ask(measures=["qualty"]))
+        planned(ask(sources=["qualty"]))
 
 
 def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(

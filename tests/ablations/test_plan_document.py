@@ -25,20 +25,20 @@ def test_every_experiment_is_strict_json_that_stands_alone() -> None:
     planned = document(plan)
     assert json.loads(json.dumps(planned, allow_nan=False)) == planned
     for (name, entry), expanded in zip(planned.items(), plan.experiments.values(), strict=True):
-        assert entry["control"] in {cell["label"] for cell in entry["cells"]}
-        assert {cell["trial"] for cell in entry["cells"]} <= set(plan.trials)
+        assert entry["baseline"] in {cell["variant"] for cell in entry["trials"]}
+        assert {cell["trial"] for cell in entry["trials"]} <= set(plan.trials)
         asked = expanded.experiment
         expected = {0, 1} if asked.is_trained else {*seeds_of(asked)}
-        assert {cell["seed"] for cell in entry["cells"]} == expected
-        assert entry["batches"] == [sorted(expected)]
+        assert {cell["seed"] for cell in entry["trials"]} == expected
+        assert entry["seed_batches"] == [sorted(expected)]
         assert entry["question"].endswith("?"), name
-        words = {"unit", "better", "label", "repeats", "matters"}
+        words = {"unit", "better", "variant", "repeats", "matters"}
         assert set(entry["metric"]) - {"beside"} == {"name", "split", *words}
         assert all(set(metric) - {"beside"} == words for metric in entry["metrics"].values())
         if "padded_time" in entry["metrics"]:
             assert entry["metrics"]["padded_time"]["beside"] == {"to": "own"}
-        for cell in entry["cells"]:
-            assert ("throughput" in cell["measures"]) <= (cell["seed"] == min(expected))
+        for cell in entry["trials"]:
+            assert ("throughput" in cell["sources"]) <= (cell["seed"] == min(expected))
 
 
 def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
@@ -53,11 +53,11 @@ def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
 def test_what_is_written_is_what_a_folder_takes_and_reads_back(ask: Ask, tmp_path: Path) -> None:
     keys = "name question task control fixed moves claims tuning grid overrides profile "
     keys += "metric metrics batches cells"
-    results, plan = Results(tmp_path / "out"), planned(ask(measures=BOTH), seeds=[4, 2])
+    results, plan = Results(tmp_path / "out"), planned(ask(sources=BOTH), seeds=[4, 2])
     merge_into(results, plan)
     read = results.read_plan()
-    assert read == {"profile": "smoke", "ablations": document(plan)}
-    assert set(read["ablations"]["small"]) == set(keys.split())
+    assert read == {"profile": "smoke", "experiments": document(plan)}
+    assert set(read["experiments"]["small"]) == set(keys.split())
 
 
 def test_seeds_that_are_asked_later_form_a_batch_of_their_own_unless_the_last_has_too_few() -> None:
@@ -77,11 +77,11 @@ def test_more_seeds_after_a_whole_run_are_a_batch_and_a_changed_question_begins_
     results = Results(tmp_path / "out")
     for seeds in ([300, 301, 302], [303, 304], [300]):
         merge_into(results, planned(ask(), seeds=seeds))
-    (entry,) = results.read_plan()["ablations"].values()
-    assert entry["batches"] == [[300, 301, 302], [303, 304]]
+    (entry,) = results.read_plan()["experiments"].values()
+    assert entry["seed_batches"] == [[300, 301, 302], [303, 304]]
     merge_into(results, planned(ask(settings={**SETTINGS, "train.steps": 5}), seeds=[300, 301]))
-    (entry,) = results.read_plan()["ablations"].values()
-    assert entry["batches"] == [[300, 301]]
+    (entry,) = results.read_plan()["experiments"].values()
+    assert entry["seed_batches"] == [[300, 301]]
 
 
 DEPTHS = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
@@ -94,8 +94,8 @@ def test_seeds_that_are_asked_later_join_those_before(ask: Ask, tmp_path: Path) 
         for seeds in runs:
             merge_into(results, planned(file, seeds=seeds))
         seeds = sorted({seed for run in runs for seed in run})
-        cells = document(planned(file, seeds=seeds))["small"]["cells"]
-        assert results.read_plan()["ablations"]["small"]["cells"] == cells, runs
+        cells = document(planned(file, seeds=seeds))["small"]["trials"]
+        assert results.read_plan()["experiments"]["small"]["trials"] == cells, runs
 
 
 def test_a_table_of_other_settings_takes_the_place_of_the_first_and_that_is_said(
@@ -108,7 +108,7 @@ def test_a_table_of_other_settings_takes_the_place_of_the_first_and_that_is_said
         changed = planned(ask(settings={**SETTINGS, option: value}), seeds=[1])
         (note,) = merge_into(results, changed)
         assert note == "small: settings have changed; 2 earlier trials left it"
-        assert results.read_plan()["ablations"] == document(changed)
+        assert results.read_plan()["experiments"] == document(changed)
         assert merge_into(results, changed) == []
 
 
@@ -118,8 +118,8 @@ def test_a_variant_that_is_added_joins_the_table_and_one_of_other_settings_leave
     results = Results(tmp_path / "out")
 
     def places() -> list[tuple[str, int]]:
-        cells = results.read_plan()["ablations"]["small"]["cells"]
-        return sorted((cell["label"], cell["seed"]) for cell in cells)
+        cells = results.read_plan()["experiments"]["small"]["trials"]
+        return sorted((cell["variant"], cell["seed"]) for cell in cells)
 
     merge_into(results, planned(ask(), seeds=[0, 1]))
     assert merge_into(results, planned(ask(question="Another?"), seeds=[0])) == []
@@ -142,7 +142,7 @@ def test_the_same_question_with_other_overrides_stands_beside_it_under_their_nam
     for plan in (plain, heads, wide, plain):
         assert merge_into(results, plan) == []
     names = ["small", "small [model.n_heads=1]", "small [model.d_model=8,16]"]
-    assert list(results.read_plan()["ablations"]) == names
+    assert list(results.read_plan()["experiments"]) == names
 
 
 def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over(
@@ -151,7 +151,7 @@ def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over
     results, plan = Results(tmp_path / "out"), planned(ask())
     merge_into(results, plan)
     damaged = results.plan_file.read_bytes().replace(b"smoke", b"smoky", 1)  # its digest is another
-    old = b'{"schema": 1, "ablations": {}}'
+    old = b'{"schema": 1, "experiments": {}}'
     for data in (b"", b"3", b"\xff", old, b'{"schema": 2, "abla', b"[" * 100_000, damaged):
         results.plan_file.write_bytes(data)
         with pytest.raises(RecordError) as error:

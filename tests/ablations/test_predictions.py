@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from ablations.predictions import read_prediction
-from ablations.spec import ledger, read_experiment
+from ablations.spec import read_claims, read_experiment
 from ablations.store.predictions import KINDS, Prediction, prediction_of
 from model.config import ConfigError
 
@@ -35,8 +35,8 @@ def read(written: Any, role: str = "predicts") -> Prediction:
 @pytest.mark.parametrize("written", WHOLE, ids=lambda written: next(iter(written)))
 def test_every_word_can_be_said_and_read_back_from_a_plan(written: dict[str, Any]) -> None:
     said = read(written)
-    assert said.word == next(iter(written))
-    assert type(said) is KINDS[said.word]
+    assert said.kind == next(iter(written))
+    assert type(said) is KINDS[said.kind]
     assert said.metric == written.get("metric", "per")
     assert prediction_of(said.to_dict()) == said
 
@@ -97,7 +97,7 @@ def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused()
         ({"better": "without", "than": "fourth"}, ".than: no variant 'fourth'"),
         ({"grows": "third", "along": "height"}, ".along: no factor 'height'"),
         ({"better": "without", "factors": {"length": "7"}}, ".factors.length: no level '7'"),
-        ({"better": "without", "across": {"length": "5"}}, ".across: is gone: write factors"),
+        ({"better": "without", "factors": {"length": "5"}}, ".across: is gone: write factors"),
         ({"exponent": "with", "along": "length", "between": [2, 1]}, ".between: expected [low"),
         ({"ratio": "without", "between": [None, None]}, ".between: expected [low"),
         ({"exact": "with", "within": 0.0}, "lacks its positive control"),
@@ -135,9 +135,9 @@ def test_all_mistakes_of_a_file_are_named_by_its_lines(tmp_path: Any) -> None:
 
 
 def test_the_ledger_has_every_claim_once_with_who_says_it() -> None:
-    assert len(ledger()) == 73
-    for claim in ledger().values():
+    assert len(read_claims()) == 73
+    for claim in read_claims().values():
         assert claim.statement
         assert claim.source
-    statements = [claim.statement for claim in ledger().values()]
+    statements = [claim.statement for claim in read_claims().values()]
     assert len(set(statements)) == len(statements)

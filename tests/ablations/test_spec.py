@@ -23,9 +23,9 @@ from ablations.spec import (
     chosen,
     experiments,
     find,
-    ledger,
     places,
     read_chapter,
+    read_claims,
     read_experiment,
     read_profile,
 )
@@ -125,7 +125,7 @@ def test_every_claim_of_the_ledger_is_decided_by_an_experiment_at_every_profile(
     for profile in PROFILES:
         names, _ = chosen((), profile)
         named = {claim.id for name in names for claim, _ in asked(name).predictions}
-        assert named == set(ledger()), profile
+        assert named == set(read_claims()), profile
 
 
 def test_what_is_too_long_for_a_profile_runs_where_it_is_asked_for_by_its_own_name() -> None:
@@ -192,12 +192,12 @@ def test_a_task_that_a_small_profile_does_not_make_small_is_refused() -> None:
 def test_every_task_has_a_small_size() -> None:
     smoke = read_profile("smoke")
     assert list(smoke.required) == ["train.steps"]
-    for task in TASK.parts:
+    for task in TASK.components:
         settings = smoke.settings.values.get(task)
         assert settings, f"add the task {task} to ablations/profiles/smoke.yaml"
         assert settings["train.steps"] <= 100, task
     for path in (FOLDER / "profiles").glob("*.yaml"):
-        unknown = read_profile(path.stem).settings.values.keys() - TASK.parts.keys()
+        unknown = read_profile(path.stem).settings.values.keys() - TASK.components.keys()
         assert not unknown, f"{path.name}: no task {unknown}"
 
 
@@ -277,7 +277,7 @@ def lengths(values: list[int], **timing: Any) -> list[int]:
 def test_what_is_not_asked_is_where_the_benchmark_says() -> None:
     assert at() == [{"length": 64, "batch": 1, "pass": "training"}]
     assert at("decode") == [{"position": 32, "batch": 1, "cache": "kept"}]
-    assert at("padding") == [{"batches": 4, "to": "own"}, {"batches": 4, "to": "longest"}]
+    assert at("padding") == [{"seed_batches": 4, "to": "own"}, {"seed_batches": 4, "to": "longest"}]
 
 
 def test_a_budget_of_tokens_makes_the_batch() -> None:

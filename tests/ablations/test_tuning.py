@@ -13,7 +13,7 @@ from ablations.config import FOLDER, read_yaml
 from ablations.expand import Trial, expand
 from ablations.plan import Plan, make_plan
 from ablations.spec import read_experiment, read_profile
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.tuning import (
     Choice,
@@ -206,8 +206,8 @@ def test_the_baseline_of_every_task_has_the_lr_that_tuning_chose(ask: Ask) -> No
 def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
     ask: Ask, select: str, loss: float
 ) -> None:
-    curve = [Reading("loss", "nats", each, "valid", {"step": each}) for each in (3.0, 1.0, 2.0)]
-    record = Record("0", "ok", {"train": {"select": select}}, readings=curve)
+    curve = [Measurement("loss", "nats", each, "valid", {"step": each}) for each in (3.0, 1.0, 2.0)]
+    record = Record("0", "ok", {"train": {"select": select}}, measurements=curve)
     file, stored = ask(tune={RATE: RATES}), Results("nowhere")
     stored.read = lambda _: record  # type: ignore[method-assign]
     trials = tuning_trials(variants(file)[0], read_experiment(Path(file)))

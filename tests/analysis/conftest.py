@@ -14,7 +14,7 @@ import pytest
 
 from ablations.store.identity import decisive, identity
 from ablations.store.predictions import prediction_of
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import FAILED
 
@@ -37,13 +37,13 @@ ENV = {
     "API_KEY": "hunter2",
 }
 LONG = "post-norm, as the paper of 2017 had it and few have it since"
-PER = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
+PER = {"name": "per", "split": "valid", "better": "lower", "title": "phone error rate"}
 
 
 def predicted(word: str, *of: str, **fields: Any) -> dict[str, Any]:
     """A prediction as a plan tells it."""
     known = {"metric": "per", "split": "valid"}
-    return prediction_of({"word": word, "of": of, **known, **fields}).to_dict()
+    return prediction_of({"kind": word, "variants": of, **known, **fields}).to_dict()
 
 
 def claim(name: str, *predicts: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Folder:
         self.results = Results(root)
         self.configs: dict[str, dict[str, Any]] = {}  # label → model and train, where they matter
         self.data = "0"  # the digest of what it was trained on
-        self.plan: dict[str, Any] = {"profile": "smoke", "ablations": {}}
+        self.plan: dict[str, Any] = {"profile": "smoke", "experiments": {}}
 
     def claimed(self, name: str, word: str, *of: str, **fields: Any) -> dict[str, Any]:
         """A claim of one prediction, whose words are its name."""
@@ -84,17 +84,17 @@ class Folder:
         """Plan label × seed × crossing; the first label is the control unless told otherwise."""
         cells = [
             {
-                **{"label": label, "seed": seed, "across": across, "measures": ["quality"]},
-                "trial": self.trial(label, seed, across, trained),
-                "settings": self.described(label, seed, across, trained).settings,
+                **{"variant": label, "seed": seed, "factors": factors, "sources": ["quality"]},
+                "id": self.trial(label, seed, factors, trained),
+                "settings": self.described(label, seed, factors, trained).settings,
             }
-            for across in crossings
+            for factors in crossings
             for label in labels
             for seed in seeds
         ]
         entry = {
-            **{"question": f"Does {name} matter?", "control": labels[0]},
-            "fixed": "width, depth, steps, data",
+            **{"question": f"Does {name} matter?", "baseline": labels[0]},
+            "held_constant": "width, depth, steps, data",
             "claims": [claim(f"{name}.matters", predicted("worse", labels[-1], than=labels[0]))],
             "metric": {"unit": "fraction", **metric},
             "metrics": {
@@ -103,21 +103,21 @@ class Folder:
             },
             **changes,
         }
-        self.plan["ablations"] |= plan_document({name: cells}, **entry)["ablations"]
+        self.plan["experiments"] |= plan_document({name: cells}, **entry)["experiments"]
         self.results.write_plan(self.plan)
 
     def trial(
-        self, label: str, seed: int, across: dict[str, str] | None = None, trained: bool = True
+        self, label: str, seed: int, factors: dict[str, str] | None = None, trained: bool = True
     ) -> str:
         """Equal settings are one trial, whichever ablation asks."""
-        return self.described(label, seed, across, trained).trial
+        return self.described(label, seed, factors, trained).id
 
     def described(
-        self, label: str, seed: int, across: dict[str, str] | None = None, trained: bool = True
+        self, label: str, seed: int, factors: dict[str, str] | None = None, trained: bool = True
     ) -> Record:
         """A record that says what it is, and nothing else."""
-        held = self.configs.get(label, {"model": {"label": label}, "train": {}})
-        config = {"task": {"name": "g2p", "across": across or {}}, **held, "seed": seed}
+        held = self.configs.get(label, {"model": {"variant": label}, "train": {}})
+        config = {"task": {"name": "g2p", "factors": factors or {}}, **held, "seed": seed}
         trial = identity(decisive(config, self.data, [], trained), seed)
         data = {"sha256": self.data, "files": []}
         return Record(trial, "ok", config, trained=trained, data=data)
@@ -129,8 +129,8 @@ class Folder:
         score: float | None = None,
         *,
         status: str = "ok",
-        across: dict[str, str] | None = None,
-        readings: Sequence[Reading] = (),
+        factors: dict[str, str] | None = None,
+        measurements: Sequence[Measurement] = (),
         metric: str = "per",
         unit: str = "fraction",
         **fields: Any,
@@ -138,15 +138,15 @@ class Folder:
         """Write one record, with a learning curve that ends in the score."""
         curve = [] if score is None else [2.0 * score, 1.2 * score, score]
         quality = [
-            Reading(metric, unit, value, "valid", {"step": 100 * (step + 1)})
+            Measurement(metric, unit, value, "valid", {"step": 100 * (step + 1)})
             for step, value in enumerate(curve)
         ]
         given: dict[str, Any] = {"parameters": 241066, "flops_per_token": 1.4e6, "env": ENV}
         given["reason"] = "bad luck" if status in FAILED else None
-        given["measures"] = {"quality": {}}
-        all_ = [*quality, *readings]
-        known = self.described(label, seed, across, fields.pop("trained", True))
-        self.results.write(replace(known, status=status, readings=all_, **{**given, **fields}))
+        given["sources"] = {"quality": {}}
+        all_ = [*quality, *measurements]
+        known = self.described(label, seed, factors, fields.pop("trained", True))
+        self.results.write(replace(known, status=status, measurements=all_, **{**given, **fields}))
 
     def timing(
         self,
@@ -160,19 +160,19 @@ class Folder:
         metric: str = "step_time",
         seconds: float = 0.03,
         **at: float | str,
-    ) -> list[Reading]:
+    ) -> list[Measurement]:
         """Times beside the control's in the same blocks, the machine slow in some of them."""
         draw = random.Random(f"{ratio}{session}{at}")
         place = at or {"length": 16, "batch": 64}
-        readings = []
+        measurements = []
         for process in range(processes):
             busy = [seconds * (1 + draw.random()) for _ in range(blocks)]
             own = [time * ratio * (1 + draw.gauss(0, noise)) for time in busy]
             twin = [time * (1 + draw.gauss(0, twin_noise)) for time in busy]
-            place_of = {"session": f"{session}.{process}", "against": against}
-            times = {"samples": own, "reference": busy, "twin": twin}
-            readings.append(Reading(metric, "s", at=place, **place_of, **times))
-        return readings
+            place_of = {"session": f"{session}.{process}", "baseline": against}
+            times = {"samples": own, "baseline_samples": busy, "baseline_again": twin}
+            measurements.append(Measurement(metric, "s", coordinates=place, **place_of, **times))
+        return measurements
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ def build_sweep(root: Path) -> Folder:
         "position",
         labels,
         question="Does the model need to be told where a token stands?",
-        moves="learned positions add max_len × d_model parameters",
+        changes="learned positions add max_len × d_model parameters",
         overrides=["model.n_heads=8"],
         seeds=seeds,
         claims=[
@@ -243,14 +243,14 @@ def build_sweep(root: Path) -> Folder:
     for label in labels[:-1]:
         for seed in seeds:
             timed = folder.timing(speed[label]) if seed == 0 else []
-            memory = Reading(
-                "peak_memory", "B", 2.0e8 * speed[label], at={"length": 16, "batch": 64}
+            memory = Measurement(
+                "peak_memory", "B", 2.0e8 * speed[label], coordinates={"length": 16, "batch": 64}
             )
             if label == "alibi" and seed == 4:
                 folder.record(label, seed, status="diverged", reason="loss is NaN at step 120")
             else:
-                readings = [*timed, memory] if timed else []
-                folder.record(label, seed, score(means[label], seed), readings=readings)
+                measurements = [*timed, memory] if timed else []
+                folder.record(label, seed, score(means[label], seed), measurements=measurements)
     for seed in seeds[:2]:
         folder.record(labels[-1], seed, score(0.3, seed))
     folder.results.path(folder.trial(labels[-1], 2)).write_text('{"schema": 1, "tri')
@@ -274,15 +274,15 @@ def build_sweep(root: Path) -> Folder:
         task="text",
         seeds=seeds,
         crossings=[{"data": "3k"}, {"data": "30k"}],
-        metric={"name": "loss", "split": "valid", "better": "lower", "label": "loss"},
+        metric={"name": "loss", "split": "valid", "better": "lower", "title": "loss"},
         metrics=labs.METRICS,
     )
     for seed in seeds:
         for size, gain in (("3k", 0.02), ("30k", 0.11)):
-            plain = {"across": {"data": size}, "metric": "loss", "unit": "nats/token"}
+            plain = {"factors": {"data": size}, "metric": "loss", "unit": "nats/token"}
             base = 1.9 + draw.gauss(0, 0.02)
-            folder.record("8 heads", seed, base, readings=labs.probed(seed), **plain)
-            looked = {"readings": labs.probed(seed, 1.5)}
+            folder.record("8 heads", seed, base, measurements=labs.probed(seed), **plain)
+            looked = {"measurements": labs.probed(seed, 1.5)}
             folder.record("1 head", seed, base + gain + draw.gauss(0, 0.012), **looked, **plain)
 
     folder.ablation("scale", ["scaled", "raw"], question="Do scores need scaling?")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 
 STEP = 300
 
 
 def told(unit: str, label: str, repeats: str = "seeds") -> dict[str, str]:
-    return {"unit": unit, "better": "lower", "label": label, "repeats": repeats}
+    return {"unit": unit, "better": "lower", "title": label, "repeats": repeats}
 
 
 METRICS = {
@@ -30,8 +30,8 @@ METRICS = {
 }
 
 
-def in_test(metric: str, unit: str, value: float | None, **at: Any) -> Reading:
-    return Reading(metric, unit, value, "test", {"step": STEP, **at})
+def in_test(metric: str, unit: str, value: float | None, **at: Any) -> Measurement:
+    return Measurement(metric, unit, value, "test", {"step": STEP, **at})
 
 
 def build(folder: Any) -> None:
@@ -50,12 +50,17 @@ PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 TOO_FAR = "positions reach 128"
 
 
-def probed(seed: int, steep: float = 1.0) -> list[Reading]:
+def probed(seed: int, steep: float = 1.0) -> list[Measurement]:
     """Along depth, heads and length, in maps and on a surface; the steeper one has no number far
     out with its second seed."""
     luck = 1 + 0.02 * (seed % 3) ** 2
     found = [
-        Reading("last_gradient", "nats/label", 0.5 * luck * n ** (-0.5 * steep), at={"depth": n})
+        Measurement(
+            "last_gradient",
+            "nats/label",
+            0.5 * luck * n ** (-0.5 * steep),
+            coordinates={"depth": n},
+        )
         for n in DEPTHS
     ]
     for share in REMOVED:
@@ -68,18 +73,18 @@ def probed(seed: int, steep: float = 1.0) -> list[Reading]:
             {"reason": TOO_FAR} if lost else {"value": 1 + 0.1 * steep * past * luck}
         )
         at = {"step": STEP, "past": past}
-        found.append(Reading("perplexity_ratio", "1", split="test", at=at, **how))
+        found.append(Measurement("perplexity_ratio", "1", split="test", coordinates=at, **how))
     for layer in LAYERS:
         heads: list[Any] = [0, 1]
         axes: dict[str, list[Any]] = {"head": heads, "query": [*TOKENS], "key": [*TOKENS]}
         values = [[weights(h, i, seed) for i in range(4)] for h in heads]
         place = {"step": STEP, "layer": layer, "example": 7}
-        found.append(Reading("attention", "1", None, "test", place, axes=axes, values=values))
+        found.append(Measurement("attention", "1", None, "test", place, axes=axes, values=values))
     plane = [[loss(x, y, seed, steep) for y in PLACES] for x in PLACES]
     grid: dict[str, list[Any]] = {"x": list(PLACES), "y": list(PLACES)}
     at = {"step": STEP}
-    found.append(Reading("surface", "nats/token", None, "valid", at, axes=grid, values=plane))
-    return [*found, Reading("curvature", "nats/token", 5.0 * steep + seed, "valid", at)]
+    found.append(Measurement("surface", "nats/token", None, "valid", at, axes=grid, values=plane))
+    return [*found, Measurement("curvature", "nats/token", 5.0 * steep + seed, "valid", at)]
 
 
 def weights(head: int, query: int, seed: int) -> list[float]:
@@ -110,8 +115,11 @@ def seconds(layer: str, length: int) -> float:
     return {"lstm": 1e-5 * length, "attention": attention}.get(layer, 2.2 * attention)
 
 
-def failed(metric: str, at: dict[str, Any]) -> list[Reading]:
-    return [Reading(metric, "s", at=at, session=f"s1.{k}", reason=TOO_LONG) for k in range(3)]
+def failed(metric: str, at: dict[str, Any]) -> list[Measurement]:
+    return [
+        Measurement(metric, "s", coordinates=at, session=f"s1.{k}", reason=TOO_LONG)
+        for k in range(3)
+    ]
 
 
 def scored(name: str) -> dict[str, Any]:
@@ -119,7 +127,11 @@ def scored(name: str) -> dict[str, Any]:
 
 
 def _layers(folder: Any) -> None:
-    along = {"metric": "layer_time", "along": "length", "at": {"batch": 1, "pass": "forward"}}
+    along = {
+        "metric": "layer_time",
+        "along": "length",
+        "coordinates": {"batch": 1, "pass": "forward"},
+    }
     layers = ["attention", "attention, explicit", "lstm"]
     claims = [
         folder.claimed("cost.work", "exponent", "lstm", between=(0.9, 1.1), **along),
@@ -128,64 +140,75 @@ def _layers(folder: Any) -> None:
     folder.ablation("length", layers, seeds=[SEED], metric=scored("layer_time"), metrics=METRICS,
                     claims=claims)  # fmt: skip
     for layer in layers:
-        readings: list[Reading] = []
+        measurements: list[Measurement] = []
         for length in LENGTHS:
             for way in PASSES:
                 at = {"length": length, "batch": 1, "pass": way}
                 took = seconds("attention", length) * (3 if way == "training" else 1)
                 ratio = seconds(layer, length) / seconds("attention", length)
                 is_lost = (layer, way, length) == TIMED_OUT
-                readings += (
+                measurements += (
                     failed("layer_time", at)
                     if is_lost
                     else folder.timing(ratio, metric="layer_time", seconds=took, **at)
                 )
-        folder.record(layer, SEED, readings=readings)
+        folder.record(layer, SEED, measurements=measurements)
 
 
 def _models(folder: Any) -> None:
     place = {"length": 64, "batch": 1, "pass": "training"}
-    slower = {"than": "transformer", "metric": "step_time", "at": place, "between": (1.2, None)}
+    slower = {
+        "than": "transformer",
+        "metric": "step_time",
+        "coordinates": place,
+        "between": (1.2, None),
+    }
     claims = [folder.claimed("cost.step", "ratio", "gru", **slower)]
     folder.ablation("models", ["transformer", "gru"], seeds=[SEED], metric=scored("step_time"),
                     metrics=METRICS, claims=claims)  # fmt: skip
     for model, ratio in (("transformer", 1.0), ("gru", 1.6)):
-        readings = folder.timing(ratio, metric="step_time", **place)
+        measurements = folder.timing(ratio, metric="step_time", **place)
         for x in RATIOS:
             amounts = {part: own * (x if part == "mixing" else 1) for part, own in PARTS.items()}
             for part, amount in amounts.items():
                 at, share = {"tokens_over_width": x, "part": part}, amount / sum(amounts.values())
-                readings.append(Reading("flops_share", "1", share, at=at))
-        folder.record(model, SEED, readings=readings)
+                measurements.append(Measurement("flops_share", "1", share, coordinates=at))
+        folder.record(model, SEED, measurements=measurements)
 
 
-def counts(power: int) -> list[Reading]:
+def counts(power: int) -> list[Measurement]:
     """Of a layer whose work, bytes and path are these powers of the length."""
     found = []
     for length in LENGTHS:
         at = {"length": length}
-        found.append(Reading("mixing_work", "FLOPs", 128.0 * length**power, at=at))
+        found.append(Measurement("mixing_work", "FLOPs", 128.0 * length**power, coordinates=at))
         steps = 5.0 if power == 2 else 3.0 * length
-        found.append(Reading("dependent_steps", "operations", steps, at=at))
-        found.append(Reading("path", "applications", length ** (2.0 - power), at=at))
+        found.append(Measurement("dependent_steps", "operations", steps, coordinates=at))
+        found.append(Measurement("path", "applications", length ** (2.0 - power), coordinates=at))
         for of, more in (("layer", 1), ("model", 6)):
-            where = {"of": of, "length": length}
+            where = {"variants": of, "length": length}
             kept = 256.0 * more * length + 8.0 * length**power
-            found.append(Reading("saved_bytes", "bytes", kept, at=where))
+            found.append(Measurement("saved_bytes", "bytes", kept, coordinates=where))
             small = {"reason": "below 1 MiB"} if length == LENGTHS[0] else {"value": 90.0 * kept}
-            found.append(Reading("peak_memory", "bytes", at=where, **small))
+            found.append(Measurement("peak_memory", "bytes", coordinates=where, **small))
     return found
 
 
 # --- what is trained
 
 STEPS = (0, 100, 200, 300)
-LOSS = {"name": "loss", "split": "valid", "better": "lower", "label": "loss", "unit": "nats/token"}
+LOSS = {
+    "name": "loss",
+    "split": "valid",
+    "better": "lower",
+    "title": "loss",
+    "unit": "nats/token",
+}
 RATE = "train.optimizer.lr"
 CHOSEN = {"both": 1e-2, "no warm-up": 3e-3, "no decay": 3e-2}
 WORTH = {"no positions": 0.2, "one head": 0.03, "no scale": -0.02, "no dropout": 0.01}
-PER = {"name": "per", "split": "test", "better": "lower", "label": "phone error rate"}
-BITS = {"name": "bits", "split": "test", "better": "lower", "label": "bits per character"}
+PER = {"name": "per", "split": "test", "better": "lower", "title": "phone error rate"}
+BITS = {"name": "bits", "split": "test", "better": "lower", "title": "bits per character"}
 SEEDS = (200, 201, 202, 203, 204)
 LUCK = {200: 0.000, 201: 0.004, 202: -0.003, 203: 0.002, 204: -0.001}
 MORE = {"4 heads here": 0.0, "1 head here": 0.10, "16 heads here": 0.02}  # nats than the control
@@ -200,10 +223,10 @@ def loss_at(step: int, seed: int, level: float) -> float:
     return level + 0.01 * (seed % 3) ** 2 + (4 - level) * math.exp(-step / 80)
 
 
-def learning(seed: int, level: float, steps: tuple[int, ...] = STEPS) -> list[Reading]:
+def learning(seed: int, level: float, steps: tuple[int, ...] = STEPS) -> list[Measurement]:
     """On validation data, and lower on what the model is trained on."""
     return [
-        Reading("loss", "nats/token", loss_at(step, seed, level) - less, split, {"step": step})
+        Measurement("loss", "nats/token", loss_at(step, seed, level) - less, split, {"step": step})
         for split, less in (("train", 0.5), ("valid", 0.0))
         for step in steps
     ]
@@ -221,15 +244,15 @@ def _schedules(folder: Any) -> None:
         for seed in (0, 1, 2):
             if (label, seed) == ("no warm-up", 1):
                 early = learning(seed, 3.9, STEPS[:2])
-                folder.record(label, seed, status="diverged", readings=early)
+                folder.record(label, seed, status="diverged", measurements=early)
             else:
-                folder.record(label, seed, readings=learning(seed, level))
+                folder.record(label, seed, measurements=learning(seed, level))
 
 
 def config(label: str, heads: int = 4) -> dict[str, Any]:
     """As much of a trial's config as figures look up."""
     train = {"steps": STEP, "batch_tokens": 1000}
-    return {"model": {"label": label, "n_heads": heads}, "train": train}
+    return {"model": {"variant": label, "n_heads": heads}, "train": train}
 
 
 def _ladder(folder: Any) -> None:
@@ -253,9 +276,9 @@ def _positions(folder: Any) -> None:
     for seed in (0, 1, 2):
         for label, steep in (("sines", 0.3), ("table", 1.0 + seed)):
             values = [[cosine(i, j, steep) for j in places] for i in places]
-            alike = Reading("position_similarity", "cosine", None, "test", {"step": STEP},
+            alike = Measurement("position_similarity", "cosine", None, "test", {"step": STEP},
                             axes={"position": places, "other": places}, values=values)  # fmt: skip
-            folder.record(label, seed, 0.2, readings=[alike])
+            folder.record(label, seed, 0.2, measurements=[alike])
 
 
 def bins(seed: int, lean: float) -> list[list[float | None]]:
@@ -277,10 +300,10 @@ def _smoothing(folder: Any) -> None:
     for seed in SEEDS:
         for name, lean in (("none", 0.1), ("smoothed", -0.05)):
             error = in_test("calibration_error", "1", abs(lean) + LUCK[seed])
-            diagram = Reading("reliability", "probability", None, "test", {"step": STEP},
+            diagram = Measurement("reliability", "probability", None, "test", {"step": STEP},
                               axes=axes, values=bins(seed, lean))  # fmt: skip
             score = in_test("per", "fraction", 0.2 + lean + LUCK[seed])
-            folder.record(name, seed, readings=[score, error, diagram])
+            folder.record(name, seed, measurements=[score, error, diagram])
 
 
 def recalled(label: str, distance: int, seed: int) -> float:
@@ -298,13 +321,13 @@ def _recall(folder: Any) -> None:
         for name in ("attentive", "forgetful"):
             for distance in (4, 36):
                 right = recalled(name, distance, seed)
-                readings = [
+                measurements = [
                     in_test("accuracy", "right/question", right),
-                    Reading("trivial_accuracy", "right/question", 0.25, "test"),
+                    Measurement("trivial_accuracy", "right/question", 0.25, "test"),
                 ]
                 ended = {"status": "stuck"} if right < 0.5 and seed == 202 else {}
-                place = {"across": {"distance": str(distance)}}
-                folder.record(name, seed, readings=readings, **place, **ended)
+                place = {"factors": {"distance": str(distance)}}
+                folder.record(name, seed, measurements=measurements, **place, **ended)
 
 
 def _heads(folder: Any) -> None:
@@ -314,18 +337,18 @@ def _heads(folder: Any) -> None:
     for name, more in MORE.items():
         for seed in (200, 201, 202):
             nats = 1.4 + LUCK[seed] + more * (1 + 10 * LUCK[seed])
-            folder.record(name, seed, readings=[in_test("loss", "nats/token", nats)])
+            folder.record(name, seed, measurements=[in_test("loss", "nats/token", nats)])
 
 
 def _lengths(folder: Any) -> None:
     folder.ablation("longer", list(PAST), seeds=[300, 301, 302], metric=BITS, task="text")
     for name, own in PAST.items():
         for seed in (300, 301, 302):
-            readings = [
+            measurements = [
                 in_test("perplexity_ratio", "1", ratio + 0.01 * (seed - 301), past=past)
                 for past, ratio in own.items()
             ]
-            folder.record(name, seed, readings=readings)
+            folder.record(name, seed, measurements=measurements)
 
 
 def _warmup(folder: Any) -> None:
@@ -335,6 +358,6 @@ def _warmup(folder: Any) -> None:
             if bits is None:
                 folder.record(name, seed, status="stuck")
                 continue
-            readings = [in_test("bits", "bits/character", bits + LUCK[seed])]
-            readings += [Reading("trivial_bits", "bits/character", NOTHING, "test")]
-            folder.record(name, seed, readings=readings)
+            measurements = [in_test("bits", "bits/character", bits + LUCK[seed])]
+            measurements += [Measurement("trivial_bits", "bits/character", NOTHING, "test")]
+            folder.record(name, seed, measurements=measurements)

@@ -9,28 +9,28 @@ from typing import Any
 from small import plan_document
 
 from ablations.store.predictions import prediction_of
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from analysis.claims import Verdict, verdicts
 from analysis.load import Loaded, crossing, picture
 
 STEPS = 300
 METRICS: dict[str, dict[str, Any]] = {
-    "per": {"unit": "edits/phone", "better": "lower", "label": "errors", "repeats": "seeds"},
-    "accuracy": {"unit": "1", "better": "higher", "label": "right", "repeats": "seeds"},
-    "work": {"unit": "FLOP", "better": "lower", "label": "work", "repeats": "nothing"},
-    "step_time": {"unit": "s", "better": "lower", "label": "time", "repeats": "processes"},
+    "per": {"unit": "edits/phone", "better": "lower", "title": "errors", "repeats": "seeds"},
+    "accuracy": {"unit": "1", "better": "higher", "title": "right", "repeats": "seeds"},
+    "work": {"unit": "FLOP", "better": "lower", "title": "work", "repeats": "nothing"},
+    "step_time": {"unit": "s", "better": "lower", "title": "time", "repeats": "processes"},
 }
 
 
 def says(word: str, *of: str, **fields: Any) -> dict[str, Any]:
     """A prediction as a plan holds it: of `b`, against the control `a`."""
     other = {"than": "a"} if word in ("better", "worse", "equal", "fails", "grows") else {}
-    plain = {"word": word, "of": list(of or ("b",)), "metric": "per", **other, **fields}
+    plain = {"kind": word, "variants": list(of or ("b",)), "metric": "per", **other, **fields}
     return prediction_of(plain).to_dict()
 
 
-def at_end(metric: str, value: float, step: int = STEPS, **at: Any) -> Reading:
-    return Reading(metric, "u", value, "test", {"step": step, **at})
+def at_end(metric: str, value: float, step: int = STEPS, **at: Any) -> Measurement:
+    return Measurement(metric, "u", value, "test", {"step": step, **at})
 
 
 class Planted:
@@ -55,61 +55,61 @@ class Planted:
         claim = {"id": f"{name}.claim", "statement": "It is.", "source": "them"}
         cells = [
             {
-                **{"label": label, "seed": seed, "across": across},
-                "trial": self._trial(name, label, seed, across),
-                "settings": self._record(name, label, seed, across).settings,
+                **{"variant": label, "seed": seed, "factors": factors},
+                "id": self._trial(name, label, seed, factors),
+                "settings": self._record(name, label, seed, factors).settings,
             }
-            for across in crossings
+            for factors in crossings
             for label in labels
             for batch in batches
             for seed in batch
         ]
         entry = {
-            **{"control": labels[0], "profile": "quick", "metrics": METRICS},
+            **{"baseline": labels[0], "profile": "quick", "metrics": METRICS},
             "metric": {"name": metric, "split": "test", **METRICS[metric]},
             "claims": [{**claim, "predicts": list(predicts), "require": list(require)}],
-            "batches": [list(batch) for batch in batches],
+            "seed_batches": [list(batch) for batch in batches],
             **changes,
         }
-        self.entries |= plan_document({name: cells}, **entry)["ablations"]
+        self.entries |= plan_document({name: cells}, **entry)["experiments"]
 
     def record(
         self,
         label: str,
         seed: int,
         score: float | None = None,
-        *readings: Reading,
+        *measurements: Measurement,
         name: str = "q",
-        across: dict[str, str] | None = None,
+        factors: dict[str, str] | None = None,
         status: str = "ok",
-        items: dict[str, list[float | None]] | None = None,
+        per_example: dict[str, list[float | None]] | None = None,
         seconds: float | None = None,
     ) -> None:
         """One trial; a score is that of the question's metric after the last step."""
-        record = self._record(name, label, seed, across or {})
+        record = self._record(name, label, seed, factors or {})
         record.status = status
         record.reason = None if status == "ok" else "bad luck"
-        record.items = items or {}
+        record.per_example = per_example or {}
         record.env = {} if seconds is None else {"seconds": seconds}
         metric = self.entries[name]["metric"]["name"]
-        record.readings = [*([] if score is None else [at_end(metric, score)]), *readings]
-        self.records[record.trial] = record
+        record.measurements = [*([] if score is None else [at_end(metric, score)]), *measurements]
+        self.records[record.id] = record
 
     def loaded(self) -> Loaded:
-        plan = {"profile": "quick", "ablations": self.entries}
+        plan = {"profile": "quick", "experiments": self.entries}
         return picture(Path("nowhere"), plan, self.records)
 
-    def _trial(self, name: str, label: str, seed: int, across: dict[str, str]) -> str:
-        return f"{name}-{label}-{crossing(across)}-{seed}"
+    def _trial(self, name: str, label: str, seed: int, factors: dict[str, str]) -> str:
+        return f"{name}-{label}-{crossing(factors)}-{seed}"
 
-    def _record(self, name: str, label: str, seed: int, across: dict[str, str]) -> Record:
+    def _record(self, name: str, label: str, seed: int, factors: dict[str, str]) -> Record:
         config = {
             "task": {"name": "g2p"},
-            "model": {"label": label, "across": across},
+            "model": {"variant": label, "factors": factors},
             "train": {"steps": STEPS},
             "seed": seed,
         }
-        trial = self._trial(name, label, seed, across)
+        trial = self._trial(name, label, seed, factors)
         return Record(trial, "ok", config, parameters=1000, data={"sha256": "0", "files": []})
 
 
@@ -126,16 +126,16 @@ def timed(
     processes: int = 3,
     session: str = "s1",
     **at: Any,
-) -> list[Reading]:
+) -> list[Measurement]:
     """Times of 1 s beside a reference of 1 s, `ratio` as long, and a copy of the reference."""
     shifts = [(-1) ** process * process for process in range(processes)]
     return [
-        Reading(
-            **{"metric": "step_time", "unit": "s", "at": at or {"length": 8}},
+        Measurement(
+            **{"metric": "step_time", "unit": "s", "coordinates": at or {"length": 8}},
             session=f"{session}.{process}",
             samples=[ratio * (1 + spread * shift)],
-            reference=[1.0],
-            twin=[1 + twin * shift],
+            baseline_samples=[1.0],
+            baseline_again=[1 + twin * shift],
         )
         for process, shift in enumerate(shifts)
     ]

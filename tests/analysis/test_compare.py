@@ -17,7 +17,7 @@ from analysis.contrasts import gather
 LUCK = {300: 0.0, 301: 0.012, 302: -0.02, 303: 0.007}
 ENV = {"commit": "1" * 7, "code": {"model/norms.py": "aaa"}, "numerics": "torch 2, AVX512"}
 OLD = {"pre": 0.30, "post": 0.40}
-PER = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
+PER = {"name": "per", "split": "valid", "better": "lower", "title": "phone error rate"}
 
 
 def fill(folder: Any, means: dict[str, float], *, shake: float = 0.0, **fields: Any) -> Any:
@@ -42,12 +42,12 @@ def compared(a: Any, b: Any) -> dict[str, Any]:
 
 
 def arm(document: dict[str, Any], label: str) -> dict[str, Any]:
-    (found,) = [each for each in document["scores"] if each["label"] == label]
+    (found,) = [each for each in document["scores"] if each["variant"] == label]
     return found
 
 
 def words(document: dict[str, Any]) -> set[str]:
-    return {each["word"] for each in document["scores"]}
+    return {each["mark"] for each in document["scores"]}
 
 
 def test_a_run_that_is_repeated_exactly_is_identical(two: tuple[Any, Any]) -> None:
@@ -62,15 +62,15 @@ def test_a_change_is_tested_seed_by_seed(two: tuple[Any, Any]) -> None:
     document = compared(a, b)
     post = arm(document, "post")
     sides = [
-        [folder.results.read(folder.trial("post", seed)).readings[2].value for seed in LUCK]
+        [folder.results.read(folder.trial("post", seed)).measurements[2].value for seed in LUCK]
         for folder in (a, b)
     ]
     ends = scipy_stats.ttest_rel(sides[1], sides[0]).confidence_interval(0.95)
     assert (post["a"], post["b"]) == pytest.approx(tuple(map(np.mean, sides)))
     assert post["change"] == pytest.approx(np.mean(sides[1]) - np.mean(sides[0]))
     assert (post["low"], post["high"]) == pytest.approx((ends.low, ends.high))
-    assert (post["word"], post["paired"], post["n"]) == ("worse", True, 4)
-    assert arm(document, "pre")["word"] == "not resolved"
+    assert (post["mark"], post["paired"], post["n"]) == ("worse", True, 4)
+    assert arm(document, "pre")["mark"] == "not resolved"
     (text,) = [line for line in lines(document) if "post" in line]
     assert text == (
         "  worse: norm: post: per 0.400 → 0.450, by 0.050 (95 % interval 0.047 to 0.054, "
@@ -88,7 +88,7 @@ def test_without_shared_seeds_two_samples_are_compared(two: tuple[Any, Any]) -> 
     )
     ends = test.confidence_interval(0.95)
     assert (post["low"], post["high"]) == pytest.approx((ends.low, ends.high))
-    assert (post["word"], post["paired"]) == ("worse", False)
+    assert (post["mark"], post["paired"]) == ("worse", False)
 
 
 def test_a_rise_is_better_where_more_is_better_and_two_seeds_decide_nothing(
@@ -100,7 +100,7 @@ def test_a_rise_is_better_where_more_is_better_and_two_seeds_decide_nothing(
         a = fill(two[0], OLD, changes=changes, seeds=seeds)
         b = fill(two[1], means, shake=0.002, changes=changes, seeds=seeds)
         document = compared(a, b)
-        assert [arm(document, label)["word"] for label in means] == found
+        assert [arm(document, label)["mark"] for label in means] == found
 
 
 OTHERWISE: dict[str, dict[str, Any]] = {
@@ -117,7 +117,7 @@ def test_what_is_unlike_besides_luck_is_listed(two: tuple[Any, Any], kind: str) 
     a = fill(two[0], OLD)
     two[1].data = "f" * 64 if kind == "data" else two[0].data
     if kind == "settings":
-        two[1].configs["pre"] = {"model": {"label": "pre"}, "train": {"steps": 300}}
+        two[1].configs["pre"] = {"model": {"variant": "pre"}, "train": {"steps": 300}}
     document = compared(a, fill(two[1], OLD, **OTHERWISE[kind]))
     unlike = arm(document, "pre")["unlike"]
     assert list(unlike) == [kind]
@@ -158,17 +158,17 @@ def test_times_are_compared_as_ratios_to_the_baseline_of_one_machine(two: tuple[
             fill(folder, OLD, seeds=[300])
             for label, times in (("pre", 1.0), ("post", ratio)):
                 timed = folder.timing(times, noise=0.002, twin_noise=0.002, processes=4)
-                folder.record(label, 300, 0.3, readings=timed, env={**ENV, "device": own})
+                folder.record(label, 300, 0.3, measurements=timed, env={**ENV, "device": own})
         document = compared(*two)
         (found,) = document["times"]
         return found, lines(document)
 
     same, _ = time("one")
-    assert (same["label"], same["word"]) == ("post", "slower")
+    assert (same["variant"], same["mark"]) == ("post", "slower")
     assert same["low"] < same["change"] < same["high"]
     assert same["change"] == pytest.approx(1.6 / 1.1, rel=0.01)
     other, told = time("another")
-    assert (other["word"], other["low"]) == ("not comparable", None)
+    assert (other["mark"], other["low"]) == ("not comparable", None)
     assert any(line.startswith("Other machine in 1 time") for line in told)
 
 

@@ -121,7 +121,7 @@ def test_several_processes_draw_the_same_bytes(
 
 
 def row(name: str, value: float, mark: str, **more: Any) -> dict[str, Any]:
-    told = {"low": value - 0.1, "high": value + 0.1, "n": 3, "lost": [], "beside": ""}
+    told = {"low": value - 0.1, "high": value + 0.1, "n": 3, "lost": [], "words": ""}
     points = [value - 0.05, value, value + 0.05]
     return {"name": name, "value": value, "mark": mark, "points": points, **told, **more}
 
@@ -140,11 +140,11 @@ def test_a_forest_draws_what_stands_in_its_frame() -> None:
         [
             row("worse", 1.0, "worse", lost=[1.5]),
             row("better", -1.0, "better"),
-            row("tie", 0.01, "tie", beside="tie"),
+            row("tie", 0.01, "tie", words="tie"),
             row("single", 0.4, "few seeds", n=1, low=np.nan, high=np.nan, points=[0.4]),
             row("pair", 0.6, "few seeds", n=2, low=np.nan, high=np.nan, points=[0.5, 0.7]),
             row(
-                "none", np.nan, "not run", n=0, low=np.nan, high=np.nan, points=[], beside="not run"
+                "none", np.nan, "not run", n=0, low=np.nan, high=np.nan, points=[], words="not run"
             ),
         ]
     )
@@ -197,7 +197,7 @@ def test_a_hostile_name_is_only_letters(folder: Any, tmp_path: Path) -> None:
     for i, label in enumerate(("plain", *HOSTILE)):
         for seed in range(3):
             for level in ("1", "2"):
-                folder.record(label, seed, 0.2 + 0.1 * i + 0.01 * seed, across={"f": level})
+                folder.record(label, seed, 0.2 + 0.1 * i + 0.01 * seed, factors={"f": level})
     panels = plots.panels(gather(folder.root))
     assert [panel.kind for panel in panels] == ["forest", "lines"]
     for panel in panels:
@@ -212,14 +212,14 @@ def test_a_hostile_name_is_only_letters(folder: Any, tmp_path: Path) -> None:
 
 
 def test_the_baseline_is_in_ink_and_a_variant_keeps_its_colour(every: list[Panel]) -> None:
-    drawn = [panel for panel in every if {"colour", "ablation"} <= set(panel.frame)]
-    frames = [panel.frame for panel in drawn if panel.ablation != "models"]  # lines of its parts
-    whole = pd.concat([frame[["label", "colour"]] for frame in frames])
-    colours = whole[whole["colour"] != style.INK].groupby("label")["colour"].nunique()
+    drawn = [panel for panel in every if {"colour", "experiment"} <= set(panel.frame)]
+    frames = [panel.frame for panel in drawn if panel.experiment != "models"]  # lines of its parts
+    whole = pd.concat([frame[["variant", "colour"]] for frame in frames])
+    colours = whole[whole["colour"] != style.INK].groupby("variant")["colour"].nunique()
     assert len(colours) >= 10
     assert (colours == 1).all()
     (first,) = [panel.frame for panel in every if panel.name.startswith("learning-schedule")]
-    assert set(first[first["label"] == "both"]["colour"]) == {style.INK}
+    assert set(first[first["variant"] == "both"]["colour"]) == {style.INK}
 
 
 def test_variants_of_a_question_have_looks_that_differ() -> None:

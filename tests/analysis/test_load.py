@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.store.schema import RecordError
 from ablations.store.stamp import ROOT, digest_of
 from analysis.load import load, picture
@@ -34,11 +34,13 @@ def test_every_planned_cell_has_an_outcome(folder: Any) -> None:
 
 def test_readings_are_tidy_with_a_column_per_coordinate(folder: Any) -> None:
     folder.ablation("position", ["sinusoidal"], seeds=[0])
-    longer = Reading("loss", "nats/token", None, "valid", {"length": 64}, reason="past the maximum")
-    folder.record(
-        "sinusoidal", 0, 0.25, readings=[*folder.timing(1.0, processes=1, blocks=12), longer]
+    longer = Measurement(
+        "loss", "nats/token", None, "valid", {"length": 64}, reason="past the maximum"
     )
-    frame = load(folder.root).readings
+    folder.record(
+        "sinusoidal", 0, 0.25, measurements=[*folder.timing(1.0, processes=1, blocks=12), longer]
+    )
+    frame = load(folder.root).measurements
     assert list(frame["metric"]) == ["per", "per", "per", "step_time", "loss"]
     assert list(frame["step"].dropna()) == [100, 200, 300]
     assert list(frame["length"].dropna()) == [16, 64]
@@ -47,35 +49,35 @@ def test_readings_are_tidy_with_a_column_per_coordinate(folder: Any) -> None:
 
 
 def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> None:
-    folder.ablation("position", ["control"], seeds=[0])
-    folder.plan["ablations"]["position"]["cells"][0]["measures"] = ["quality", "throughput"]
+    folder.ablation("position", ["baseline"], seeds=[0])
+    folder.plan["experiments"]["position"]["trials"][0]["sources"] = ["quality", "throughput"]
     folder.results.write_plan(folder.plan)
-    folder.record("control", 0, 0.3)
+    folder.record("baseline", 0, 0.3)
     assert list(load(folder.root).cells["owed"]) == [1]
 
 
 def test_rubbish_in_place_of_a_record_is_named_not_fatal(folder: Any) -> None:
     rubbish = ["", "[" * 100_000, '{"schema": 99}', "null", "\x00"]
-    folder.ablation("position", ["control"], seeds=range(6))
-    folder.record("control", 5, 0.3)
+    folder.ablation("position", ["baseline"], seeds=range(6))
+    folder.record("baseline", 5, 0.3)
     for seed, text in enumerate(rubbish):
-        folder.results.path(folder.trial("control", seed)).write_text(text)
+        folder.results.path(folder.trial("baseline", seed)).write_text(text)
     assert list(load(folder.root).cells["outcome"]) == ["unreadable"] * 5 + ["ok"]
 
 
 def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
     folder.ablation("position", ["con\x00trol"], seeds=[0])
-    folder.plan["ablations"]["position"]["question"] = "Does \ud800position matter?"
+    folder.plan["experiments"]["position"]["question"] = "Does \ud800position matter?"
     folder.results.write_plan(folder.plan)
     loaded = load(folder.root)
-    assert loaded.cells["label"].iloc[0] == "con\ufffdtrol"
+    assert loaded.cells["variant"].iloc[0] == "con\ufffdtrol"
     loaded.experiments["position"]["question"].encode("utf-8")
 
 
 def test_a_record_of_another_trial_is_named_and_left_out(folder: Any) -> None:
-    folder.ablation("position", ["control"], seeds=[0, 1])
-    folder.record("control", 0, 0.3)
-    first, second = (folder.trial("control", seed) for seed in (0, 1))
+    folder.ablation("position", ["baseline"], seeds=[0, 1])
+    folder.record("baseline", 0, 0.3)
+    first, second = (folder.trial("baseline", seed) for seed in (0, 1))
     record = folder.results.read(first)
     found = picture(folder.root, folder.plan, {first: record, second: record})
     assert list(found.cells["outcome"]) == ["ok", "unreadable"]
@@ -90,15 +92,15 @@ def test_a_cell_that_its_record_does_not_fit_is_named_and_left_out(
     folder: Any, changes: dict[str, Any], named: str
 ) -> None:
     """Fault 45."""
-    folder.ablation("position", ["control", "none"], seeds=[0])
-    for label in ("control", "none"):
+    folder.ablation("position", ["baseline", "none"], seeds=[0])
+    for label in ("baseline", "none"):
         folder.record(label, 0, 0.3)
-    folder.plan["ablations"]["position"]["cells"][1].update(changes)
+    folder.plan["experiments"]["position"]["trials"][1].update(changes)
     folder.results.write_plan(folder.plan)
     loaded = load(folder.root)
     assert list(loaded.cells["outcome"]) == ["ok", "unreadable"]
     assert named in loaded.cells["reason"][1]
-    assert set(loaded.readings["label"]) == {"control"}
+    assert set(loaded.measurements["variant"]) == {"baseline"}
 
 
 NAME = "analysis/wording.py"  # any file that is here
@@ -115,16 +117,16 @@ def test_what_two_versions_of_the_code_did_does_not_stand_in_one_table(
     folder: Any, digests: tuple[str, ...], kept: list[int], did: str
 ) -> None:
     """Fault 44."""
-    folder.ablation("position", ["control"], seeds=[0, 1, 2])
+    folder.ablation("position", ["baseline"], seeds=[0, 1, 2])
     for seed, digest in enumerate(digests):
-        curve = [Reading("per", "fraction", 0.3, "valid", {"step": 9}, measure="quality")]
+        curve = [Measurement("per", "fraction", 0.3, "valid", {"step": 9}, source="quality")]
         code = {NAME: digest}
-        by: Any = {"env": {"code": code}} if did == "trained" else {"measures": {"quality": code}}
-        folder.record("control", seed, readings=curve, **by)
+        by: Any = {"env": {"code": code}} if did == "trained" else {"sources": {"quality": code}}
+        folder.record("baseline", seed, measurements=curve, **by)
     loaded = load(folder.root)
-    assert list(loaded.readings["seed"]) == kept
+    assert list(loaded.measurements["seed"]) == kept
     (lost,) = {0, 1, 2} - set(kept)
-    assert (folder.trial("control", lost) in loaded.stale) == (NOW in digests or lost == 0)
+    assert (folder.trial("baseline", lost) in loaded.stale) == (NOW in digests or lost == 0)
 
 
 def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:
@@ -137,13 +139,13 @@ def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:
 def test_a_measure_that_this_table_does_not_ask_for_is_not_read_and_makes_nothing_stale(
     folder: Any,
 ) -> None:
-    folder.ablation("position", ["control"], seeds=[0])
+    folder.ablation("position", ["baseline"], seeds=[0])
     asked, not_asked = (
-        Reading(name, "1", 0.3, "valid", {"step": 9}, measure=name)
+        Measurement(name, "1", 0.3, "valid", {"step": 9}, source=name)
         for name in ("quality", "calibration")
     )
     taken = {"quality": {}, "calibration": {"model/norms.py": "before"}}
-    folder.record("control", 0, readings=[asked, not_asked], measures=taken)
+    folder.record("baseline", 0, measurements=[asked, not_asked], sources=taken)
     loaded = load(folder.root)
-    assert list(loaded.readings["metric"]) == ["quality"]
+    assert list(loaded.measurements["metric"]) == ["quality"]
     assert loaded.stale == frozenset()

@@ -93,12 +93,12 @@ def test_a_file_no_folder_and_no_plan_are_refused_in_one_line(
 def test_a_label_of_5000_characters_breaks_nothing(
     folder: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder.ablation("position", ["control", LONG], crossings=[{"at": LONG}])
+    folder.ablation("position", ["baseline", LONG], crossings=[{"coordinates": LONG}])
     for seed in (0, 1, 2):
-        for place, label in enumerate(("control", LONG)):
+        for place, label in enumerate(("baseline", LONG)):
             timed = folder.timing(1.0 + place) if seed == 0 else []
             score = 0.2 + place + 0.01 * seed * (1 + place)
-            folder.record(label, seed, score, across={"at": LONG}, readings=timed)
+            folder.record(label, seed, score, factors={"coordinates": LONG}, measurements=timed)
     for words in (["report"], ["claims"], ["publish", "--to", tmp_path / "kept"]):
         assert run(*words, "--results", folder.root) == 0
     assert run("compare", folder.root, folder.root) == 0
@@ -143,10 +143,10 @@ def test_a_folder_that_takes_no_file_is_named_in_one_line(
 
 def test_a_notebook_has_every_reading_and_shows_the_figure_of_one_question(small: Any) -> None:
     frame = analysis.frame(small.root)
-    assert len(frame) == len(load(small.root).readings) == 2 * 2 * 3
+    assert len(frame) == len(load(small.root).measurements) == 2 * 2 * 3
     last = frame[frame["step"] == 300]
-    assert last.groupby("label")["value"].mean()["none"] == pytest.approx(0.66)
-    assert set(frame[frame["is_control"] == 1]["label"]) == {"sinusoidal"}
+    assert last.groupby("variant")["value"].mean()["none"] == pytest.approx(0.66)
+    assert set(frame[frame["is_baseline"] == 1]["variant"]) == {"sinusoidal"}
     figure: Any = analysis.figure("forest", small.root, experiment="position")
     assert figure._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="Did you mean 'position'"):

@@ -17,7 +17,7 @@ import pytest
 from planted import Planted, says, timed
 from scipy import stats as scipy_stats
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from analysis.claims import verdicts
 from analysis.contrasts import DIFFERS, Evidence
 
@@ -58,28 +58,28 @@ def items(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> 
         base = 5 + draw.normal(0, 0.5, I)
         other = base + by_seed[i] + by_item + draw.normal(0, 0.3, I)
         for label, own in (("a", base), ("b", other)):
-            p.record(label, seed, float(own.mean()), name=name, items={"per": own.tolist()})
+            p.record(label, seed, float(own.mean()), name=name, per_example={"per": own.tolist()})
 
 
 def slope(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
     """The logarithm of the width moves neither of the two, but for luck of each seed's slope."""
     tilt = 0.05 * noise(draw, len(seeds))
-    for across in FACTOR:
-        x = math.log2(float(across["width"])) - 4.5
+    for factors in FACTOR:
+        x = math.log2(float(factors["width"])) - 4.5
         luck = draw.normal(0, 0.01, (2, len(seeds)))
         for i, seed in enumerate(seeds):
-            p.record("a", seed, 2.0 + luck[0, i], name=name, across=across)
-            p.record("b", seed, 2.0 + luck[1, i] + tilt[i] * x, name=name, across=across)
+            p.record("a", seed, 2.0 + luck[0, i], name=name, factors=factors)
+            p.record("b", seed, 2.0 + luck[1, i] + tilt[i] * x, name=name, factors=factors)
 
 
 def power(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
     luck = 0.05 * noise(draw, len(seeds))
-    for across in FACTOR:
-        x = float(across["width"])
+    for factors in FACTOR:
+        x = float(factors["width"])
         for i, seed in enumerate(seeds):
             value = x ** (1.0 + luck[i]) * draw.lognormal(0, 0.01)
-            p.record("a", seed, 1.0, name=name, across=across)
-            p.record("b", seed, value, name=name, across=across)
+            p.record("a", seed, 1.0, name=name, factors=factors)
+            p.record("b", seed, value, name=name, factors=factors)
 
 
 def ratio(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
@@ -94,7 +94,7 @@ def arrival(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -
     for seed, luck in zip(seeds, 0.1 * noise(draw, len(seeds)), strict=True):
         for label, step in (("a", 150.0), ("b", 150.0 * math.exp(luck))):
             steps = {max(1, round(step) - 1): 2.0, max(2, round(step)): 0.5}
-            curve = [Reading("loss", "u", y, "valid", {"step": x}) for x, y in steps.items()]
+            curve = [Measurement("loss", "u", y, "valid", {"step": x}) for x, y in steps.items()]
             p.record(label, seed, 0.3, *curve, name=name)
 
 
@@ -115,11 +115,11 @@ def rate(share: float, together: float) -> Fill:
 def clock(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
     """A model beside itself, and a copy of the reference, in three processes."""
     for label in ("a", "b"):
-        readings = timed(1.0)
-        for reading in readings:
-            reading.samples = [math.exp(0.02 * noise(draw, 1)[0])]
-            reading.twin = [math.exp(0.02 * noise(draw, 1)[0])]
-        p.record(label, seeds[0], None, *readings, name=name)
+        measurements = timed(1.0)
+        for measurement in measurements:
+            measurement.samples = [math.exp(0.02 * noise(draw, 1)[0])]
+            measurement.twin = [math.exp(0.02 * noise(draw, 1)[0])]
+        p.record(label, seeds[0], None, *measurements, name=name)
 
 
 KINDS: dict[str, tuple[Fill, dict[str, Any], dict[str, Any]]] = {
@@ -133,7 +133,7 @@ KINDS: dict[str, tuple[Fill, dict[str, Any], dict[str, Any]]] = {
         power, says("exponent", along="width", between=[1.0, None]), {"crossings": FACTOR}),
     "ratio, on the edge": (ratio, says("ratio", than="a", between=[1.23, None]), {}),
     "steps to a loss, A/A": (
-        arrival, says("worse", metric="steps_to_reach", at={"loss": 1.0}), {}),
+        arrival, says("worse", metric="steps_to_reach", coordinates={"loss": 1.0}), {}),
     "time ratio, A/A": (
         clock, says("ratio", metric="step_time", than="a", between=[1.0, None]),
         {"metric": "step_time"}),

@@ -28,10 +28,10 @@ def the(every: list[Panel], kind: str, ablation: str, words: str = "") -> pd.Dat
     found = [
         panel.frame
         for panel in every
-        if (panel.kind, panel.ablation) == (kind, ablation)
+        if (panel.kind, panel.experiment) == (kind, ablation)
         and words in f"{panel.title}; {panel.subtitle}"
     ]
-    assert len(found) == 1, [panel.title for panel in every if panel.ablation == ablation]
+    assert len(found) == 1, [panel.title for panel in every if panel.experiment == ablation]
     return found[0]
 
 
@@ -50,20 +50,22 @@ def test_every_kind_has_something_to_show_under_a_name_of_its_own(every: list[Pa
         known = panel.frame["value"].dropna()
         assert f"{known.min():.3g}" in panel.alt
         assert f"{known.max():.3g}" in panel.alt
-        assert (panel.ablation is None) == (panel.kind == "overview")
+        assert (panel.experiment is None) == (panel.kind == "overview")
 
 
 def test_a_forest_shows_each_pair_of_seeds_their_mean_and_its_interval(
     evidence: Evidence, every: list[Panel]
 ) -> None:
     frame = the(every, "forest", "position")
-    readings = evidence.loaded.readings.query("ablation == 'position' and step == 300")
-    scores = {(row["label"], row["seed"]): row["value"] for row in readings.to_dict("records")}
+    measurements = evidence.loaded.measurements.query("experiment == 'position' and step == 300")
+    scores = {
+        (row["variant"], row["seed"]): row["value"] for row in measurements.to_dict("records")
+    }
     for row in frame[frame["n"] > 2].to_dict("records"):
         told = [
             value - scores["sinusoidal", seed]
             for (label, seed), value in scores.items()
-            if label == row["label"]
+            if label == row["variant"]
         ]
         assert row["points"] == pytest.approx(told)
         assert row["value"] == pytest.approx(statistics.mean(told))
@@ -84,10 +86,10 @@ def test_fewer_than_three_seeds_have_no_interval_in_any_figure(every: list[Panel
 def test_failed_seeds_are_told_marked_at_what_they_came_to_and_in_no_mean(
     every: list[Panel], folder: Any
 ) -> None:
-    assert the(every, "forest", "position").set_index("label").loc["alibi", "n"] == 4
-    lost = the(every, "forest", "norm").set_index("label").loc["no norm"]
+    assert the(every, "forest", "position").set_index("variant").loc["alibi", "n"] == 4
+    lost = the(every, "forest", "norm").set_index("variant").loc["no norm"]
     assert math.isnan(lost["value"])
-    assert lost["beside"] == "5 of 5 diverged"
+    assert lost["words"] == "5 of 5 diverged"
     folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2, 3])
     for seed in range(4):
         folder.record("pre", seed, 0.2 + 0.01 * seed)
@@ -95,7 +97,7 @@ def test_failed_seeds_are_told_marked_at_what_they_came_to_and_in_no_mean(
         folder.record("post", seed, 0.9 if is_stuck else 0.3, status="stuck" if is_stuck else "ok")
     (panel,) = plots.panels(gather(folder.root), ["forest"])
     (row,) = panel.frame.to_dict("records")
-    assert row["beside"] == "1 of 4 stuck"
+    assert row["words"] == "1 of 4 stuck"
     assert row["lost"] == pytest.approx([0.9 - 0.23])
     assert row["points"] == pytest.approx([0.1, 0.09, 0.08])
     assert row["value"] == pytest.approx(0.09)
@@ -105,18 +107,18 @@ def test_a_record_that_cannot_be_read_is_no_failed_seed(folder: Any) -> None:
     folder.ablation("size", ["a", "b"], crossings=[{"depth": "1"}, {"depth": "2"}])
     for depth in ("1", "2"):
         for seed in range(3):
-            folder.record("a", seed, 0.2, across={"depth": depth})
-            folder.record("b", seed, 0.3, across={"depth": depth})
+            folder.record("a", seed, 0.2, factors={"depth": depth})
+            folder.record("b", seed, 0.3, factors={"depth": depth})
     path = folder.results.path(folder.trial("b", 2, {"depth": "2"}))
     path.write_text(path.read_text()[:100])
     (panel,) = plots.panels(gather(folder.root), ["lines"])
     assert not any(panel.frame["lost"])
-    told = panel.frame.set_index(["label", "x"])["n"].to_dict()
+    told = panel.frame.set_index(["variant", "x"])["n"].to_dict()
     assert told == {("a", 1.0): 3, ("a", 2.0): 3, ("b", 1.0): 3, ("b", 2.0): 2}
 
 
 def test_times_stand_as_ratios_with_each_process(every: list[Panel], evidence: Evidence) -> None:
-    frame = the(every, "speed", "position").set_index("label")
+    frame = the(every, "speed", "position").set_index("variant")
     assert "sinusoidal" not in frame.index, "the baseline beside itself is no comparison"
     told = {"none": 0.97, "learned": 1.002, "rotary": 1.12, "alibi": 1.31}
     for label, ratio in told.items():
@@ -131,7 +133,7 @@ def test_learning_curves_average_the_seeds_that_ended_well(every: list[Panel]) -
     frame = the(every, "learning", "schedule [tuned]")
     for label, seeds in (("both", (0, 1, 2)), ("no warm-up", (0, 2))):
         level = {"both": 1.8, "no warm-up": 2.0}[label]
-        mean = frame[(frame["label"] == label) & frame["seed"].isna()].sort_values("x")
+        mean = frame[(frame["variant"] == label) & frame["seed"].isna()].sort_values("x")
         assert mean["x"].tolist() == list(labs.STEPS)
         for row in mean.to_dict("records"):
             told = [labs.loss_at(row["x"], seed, level) for seed in seeds]
@@ -139,7 +141,7 @@ def test_learning_curves_average_the_seeds_that_ended_well(every: list[Panel]) -
             ends = t_interval(told) if len(told) > 2 else (math.nan, math.nan)
             assert (row["low"], row["high"]) == pytest.approx(ends, nan_ok=True)
     lost = frame[frame["is_lost"]]
-    assert set(zip(lost["label"], lost["seed"], strict=True)) == {("no warm-up", 1)}
+    assert set(zip(lost["variant"], lost["seed"], strict=True)) == {("no warm-up", 1)}
 
 
 def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_none(
@@ -147,14 +149,14 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
 ) -> None:
     frame = the(every, "lines", "heads", "data=3k: gradient norm")
     assert sorted(set(frame["x"])) == list(labs.DEPTHS)
-    for row in frame[frame["label"] == "8 heads"].to_dict("records"):
+    for row in frame[frame["variant"] == "8 heads"].to_dict("records"):
         told = [0.5 * (1 + 0.02 * (seed % 3) ** 2) * row["x"] ** -0.5 for seed in range(5)]
         assert row["value"] == pytest.approx(statistics.mean(told))
         assert (row["low"], row["high"]) == pytest.approx(t_interval(told))
         assert sorted(row["points"]) == pytest.approx(sorted(told))
     past = the(every, "lines", "heads", "data=3k: perplexity past")
     (lost,) = past[past["value"].isna()].to_dict("records")
-    assert (lost["label"], lost["x"], lost["reason"]) == ("1 head", 4.0, labs.TOO_FAR)
+    assert (lost["variant"], lost["x"], lost["reason"]) == ("1 head", 4.0, labs.TOO_FAR)
     assert past.attrs["level"] == past.attrs["upright"] == 1.0
 
 
@@ -163,7 +165,7 @@ def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> 
     assert sorted(set(frame["x"])) == [4.0, 36.0]
     for row in frame.to_dict("records"):
         distance = int(row["x"])
-        told = {s: labs.recalled(row["label"], distance, s) for s in labs.SEEDS}
+        told = {s: labs.recalled(row["variant"], distance, s) for s in labs.SEEDS}
         stuck = [seed for seed, right in told.items() if right < 0.5 and seed == 202]
         fine = [right for seed, right in told.items() if seed not in stuck]
         assert sorted(row["points"]) == pytest.approx(sorted(fine))
@@ -195,9 +197,9 @@ def test_the_overview_shows_per_cent_of_the_baseline(
     every: list[Panel], evidence: Evidence
 ) -> None:
     frame = next(panel.frame for panel in every if panel.kind == "overview")
-    none = frame[(frame["ablation"] == "position") & (frame["label"] == "none")].iloc[0]
-    contrast = evidence.contrasts.query("ablation == 'position' and label == 'none'").iloc[0]
-    share = 100 / contrast["control_mean"]
+    none = frame[(frame["experiment"] == "position") & (frame["variant"] == "none")].iloc[0]
+    contrast = evidence.contrasts.query("experiment == 'position' and variant == 'none'").iloc[0]
+    share = 100 / contrast["baseline_mean"]
     assert none["value"] == pytest.approx(share * contrast["difference"])
     assert (none["low"], none["high"]) == pytest.approx(
         (share * contrast["low"], share * contrast["high"])
@@ -211,11 +213,11 @@ def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
     panels = {
         panel.subtitle: panel
         for panel in every
-        if (panel.kind, panel.ablation) == ("lines", "length")
+        if (panel.kind, panel.experiment) == ("lines", "length")
     }
     assert list(panels) == ["batch 1, forward", "batch 1, training"]
     frame, note = panels["batch 1, forward"].frame, panels["batch 1, forward"].note
-    lstm = frame[frame["label"] == "lstm"].sort_values("x")
+    lstm = frame[frame["variant"] == "lstm"].sort_values("x")
     assert lstm["x"].tolist() == list(labs.LENGTHS)
     for row in lstm.to_dict("records"):
         assert row["value"] == pytest.approx(labs.seconds("lstm", row["x"]), rel=0.6)
@@ -226,12 +228,12 @@ def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
     label, _, length = labs.TIMED_OUT
     slow = panels["batch 1, training"]
     (lost,) = slow.frame[slow.frame["value"].isna()].to_dict("records")
-    assert (lost["label"], lost["x"]) == (label, length)
+    assert (lost["variant"], lost["x"]) == (label, length)
     assert "×: time-out" in slow.note
 
 
 def test_shares_are_what_was_found(every: list[Panel]) -> None:
-    shares = next(p.frame for p in every if p.ablation == "models" and "FLOPs" in p.subtitle)
+    shares = next(p.frame for p in every if p.experiment == "models" and "FLOPs" in p.subtitle)
     here = shares[shares["x"] == shares["x"].min()].set_index("name")["value"].to_dict()
     assert sum(here.values()) == pytest.approx(1.0)
     whole = 1 - labs.PARTS["mixing"] * (1 - labs.RATIOS[0])
@@ -241,7 +243,7 @@ def test_shares_are_what_was_found(every: list[Panel]) -> None:
 
 def test_calibration_keeps_every_bin_and_pools_seeds_by_their_labels(every: list[Panel]) -> None:
     frame = the(every, "calibration", "smoothing")
-    own = frame[frame["label"] == "none"]
+    own = frame[frame["variant"] == "none"]
     told = [labs.bins(seed, 0.1) for seed in labs.SEEDS]
     found = [rows["accuracy"].tolist() for _, rows in own.groupby("seed")]
     assert np.array(found) == pytest.approx(
@@ -261,15 +263,15 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
     longer = the(every, "published", "longer")
     assert longer[longer["hollow"]]["n"].max() == 1
     for row in longer[~longer["hollow"] & (longer["x"] > 1)].to_dict("records"):
-        assert row["value"] == pytest.approx(labs.PAST[row["label"]][row["x"]])
+        assert row["value"] == pytest.approx(labs.PAST[row["variant"]][row["x"]])
     heads = the(every, "published", "text-heads")
-    ours = heads[~heads["hollow"]].set_index("label")["value"]
+    ours = heads[~heads["hollow"]].set_index("variant")["value"]
     for label, more in labs.MORE.items():
         ratios = [math.exp(more * (1 + 10 * labs.LUCK[seed])) for seed in (200, 201, 202)]
         assert ours[label] == pytest.approx(statistics.mean(ratios))
     theirs = heads[heads["hollow"]].set_index("x")["value"]
     assert (theirs[8], theirs[1]) == pytest.approx((1.0, 5.29 / 4.92))
-    kept = the(every, "published", "warmup").query("not hollow").set_index("label")["value"]
+    kept = the(every, "published", "warmup").query("not hollow").set_index("variant")["value"]
     share = (labs.NOTHING - 2.2) / (labs.NOTHING - 2.0)
     assert kept.to_dict() == pytest.approx(
         {"pre, none": 1.0, "post, none": 0.0, "post, 150 steps": share}, abs=1e-4
@@ -277,7 +279,7 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
 
 
 def test_a_forest_says_which_side_is_better_and_the_unit(every: list[Panel]) -> None:
-    forests = {panel.ablation: panel.frame.attrs for panel in every if panel.kind == "forest"}
+    forests = {panel.experiment: panel.frame.attrs for panel in every if panel.kind == "forest"}
     assert forests["position"]["sides"] == ("better", "worse")
     assert forests["recall"]["sides"] == ("worse", "better")
     assert forests["heads"]["x_label"] == "difference (nats/token)"

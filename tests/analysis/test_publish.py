@@ -206,14 +206,14 @@ def test_the_readme_tells_what_the_records_beside_the_code_say(kept: Evidence) -
 
 
 def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Evidence) -> None:
-    from ablations.spec import ledger
+    from ablations.spec import read_claims
 
     def read(text: str) -> Any:  # the last bits of a mean differ between processors
         return json.loads(text, parse_float=lambda number: round(float(number), 9))
 
     decided = read(json.dumps(claims(kept)))
     assert read((REFERENCE / "claims.json").read_text()) == decided
-    assert {*HEADLINES, *(each["id"] for each in decided)} <= set(ledger())
+    assert {*HEADLINES, *(each["id"] for each in decided)} <= set(read_claims())
     assert not [each["id"] for each in decided if each["verdict"] == "not run"]
     assert kept.loaded.plan["profile"] == "quick"
     assert not kept.loaded.unreadable

@@ -154,14 +154,14 @@ def test_failures_environment_and_what_is_missing_are_told_and_no_secret(page: s
 
 def test_hostile_names_are_inert_wherever_they_stand(folder: Any) -> None:
     for status, name in zip(("error", "oom", "diverged"), HOSTILE, strict=True):
-        control, across = f"control {name}", {name: name}
-        metric = {"name": "per", "split": "valid", "better": "lower", "label": name}
+        control, factors = f"control {name}", {name: name}
+        metric = {"name": "per", "split": "valid", "better": "lower", "title": name}
         folder.ablation(
-            name, [control, name], question=name, task=name, fixed=name, moves=name,
+            name, [control, name], question=name, task=name, held_constant=name, changes=name,
             overrides=[name], claims=[folder.claimed(name, "worse", name, than=control)],
-            metric=metric, seeds=[0, 1], crossings=[across],
+            metric=metric, seeds=[0, 1], crossings=[factors],
         )  # fmt: skip
-        told = {"across": across, "env": {"torch": name, "commit": name}}
+        told = {"factors": factors, "env": {"torch": name, "commit": name}}
         folder.record(control, 0, 0.2, unit=name, **told)
         folder.record(name, 0, 0.3, unit=name, **told)
         folder.record(name, 1, status=status, reason=f"boom\n{name}", **told)
@@ -210,7 +210,7 @@ def test_a_pass_is_complete_when_every_table_has_its_seed(folder: Any) -> None:
 
 def test_an_answer_tells_differences_with_intervals_then_ties_then_the_rest(folder: Any) -> None:
     metric: dict[str, Any] = {"name": "per", "split": "valid", "better": "lower"}
-    metric |= {"label": "phone error rate", "matters": 0.05}
+    metric |= {"title": "phone error rate", "matters": 0.05}
     labels = ["sinusoidal", "none", "rotary", "learned", "alibi", "t5", "relative"]
     folder.ablation("position", labels, metric=metric)
     for seed, noise in enumerate((0.0, 0.01, 0.02)):
@@ -234,10 +234,16 @@ def test_an_answer_tells_differences_with_intervals_then_ties_then_the_rest(fold
 
 
 def finding(shows: str = "difference", **changes: Any) -> dict[str, Any]:
-    told = {"of": ["none"], "than": "sinusoidal", "metric": "per", "at": {}, "across": {}}
+    told = {
+        "variants": ["none"],
+        "than": "sinusoidal",
+        "metric": "per",
+        "coordinates": {},
+        "factors": {},
+    }
     told |= {name: changes.pop(name) for name in list(changes) if name in told}
     known = {"effect": 0.4, "low": 0.35, "high": 0.45, "bounds": None, "rates": None, "n": 5}
-    more = {"of_items": None, "reason": "", "role": "predicts", "word": "supported"}
+    more = {"of_items": None, "reason": "", "role": "predicts", "verdict": "supported"}
     return {"prediction": told, "shows": shows, **known, **more, **changes}
 
 
@@ -248,7 +254,7 @@ FOUND = [
         "0.45), 25% of its variance from test items; predicted at least 0.1",
     ),
     (
-        finding("ratio", metric="step_time", at={"length": 32}, bounds=(0.3, 0.5)),
+        finding("ratio", metric="step_time", coordinates={"length": 32}, bounds=(0.3, 0.5)),
         "step time at length 32: “none” over “sinusoidal” 0.40 × (95 % interval 0.35 to 0.45); "
         "predicted 0.3 to 0.5",
     ),
@@ -260,7 +266,7 @@ FOUND = [
 
 
 def test_what_was_found_for_a_prediction_is_told_with_its_interval() -> None:
-    metrics = {"per": {"label": "phone error rate", "unit": "edits/phone"}}
+    metrics = {"per": {"title": "phone error rate", "unit": "edits/phone"}}
     for found, words in FOUND:
         assert plain(finding_text(found, metrics)) == words
 
@@ -269,7 +275,7 @@ def test_what_was_found_for_a_prediction_is_told_with_its_interval() -> None:
 
 
 def test_examples_have_the_control_first_and_then_those_that_differ_most(folder: Any) -> None:
-    labels = ["control", "near", "far", "farther", "nearest", "silent"]
+    labels = ["baseline", "near", "far", "farther", "nearest", "silent"]
     folder.ablation("position", labels, seeds=[0, 1])
     for label, worse in zip(labels, (0, 2, 3, 4, 1, 9), strict=True):
         for seed in (0, 1):
@@ -282,7 +288,7 @@ def test_examples_have_the_control_first_and_then_those_that_differ_most(folder:
     found = answers.examples(gather(folder.root), "position")
     assert [each["input"] for each in found] == ["word 0", "word 1", "word 2"]
     names = [output["name"] for output in found[0]["outputs"]]
-    assert names == ["control", "farther", "far", "near"]
+    assert names == ["baseline", "farther", "far", "near"]
     assert [output["text"] for output in found[0]["outputs"]] == [f"{name} 0" for name in names]
     assert all(output["is_right"] for output in found[1]["outputs"])
     assert not any(output["is_right"] for output in found[0]["outputs"])

@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 from analysis import stats
 
 DRAW = np.random.default_rng(5)
-FEW = st.lists(st.floats(-100, 100, allow_subnormal=False), min_size=2, max_size=8)
+FEW = st.lists(st.floats(-100, 100, allow_subnormal=False), min_size=3, max_size=8)
 
 
 @given(FEW)
@@ -27,7 +27,9 @@ def test_the_interval_of_a_mean_is_that_of_scipy(values: list[float]) -> None:
         assert found.ends() == pytest.approx((scipys.low, scipys.high), rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("values", [[], [math.nan, 1.0], [0.3], [0.1 + 0.2, 0.3, 0.3]], ids=str)
+@pytest.mark.parametrize(
+    "values", [[], [math.nan, 1.0], [0.3], [0.1, 0.4], [0.1 + 0.2, 0.3, 0.3]], ids=str
+)
 def test_what_has_no_spread_has_no_interval(values: list[float]) -> None:
     assert all(map(math.isnan, stats.mean_of(values).ends()))
 

@@ -83,16 +83,16 @@ def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
 def test_csv_holds_every_digit_and_every_text() -> None:
     labels = ["=cmd|' /C calc'!A0", "plain", 'a "quoted", name\r\n=1+1', ""]
     numbers = [-0.1, 1 / 3, -5e-324, 1.7e308]
-    frame = pd.DataFrame({"label": labels, "number": numbers})
+    frame = pd.DataFrame({"variant": labels, "number": numbers})
     frame["differences"] = [[-1.5, number] for number in numbers]
     for row, label, number in zip(rows_of(tables.csv(frame)), labels, numbers, strict=True):
-        assert (row["label"], float(row["number"])) == (label, number)
+        assert (row["variant"], float(row["number"])) == (label, number)
         assert json.loads(row["differences"]) == [-1.5, number]
 
 
 # --- numbers
 
-METRIC = {"name": "loss", "split": "valid", "better": "lower", "label": "loss"}
+METRIC = {"name": "loss", "split": "valid", "better": "lower", "title": "loss"}
 SCORES = {"pre": (1.0, 1.1, 1.2), "post": (1.31, 1.42, 1.5), "none": (0.88, 0.95, None)}
 SIZES = {"pre": (1000, 20_000), "post": (3000, 40_000), "none": (5000, 60_000)}
 TIMES = {"pre": (0.11, 0.2, 0.3), "post": (0.22, 0.39, 0.61), "none": (0.06, 0.1, 0.14)}
@@ -110,8 +110,8 @@ TABLE = {
     },
     "none": {
         **{"mark": "few seeds", "parameters": "5 k", "FLOPs/token": "60 k", "n": "2 of 3"},
-        "loss (nats/token)": "0.9 (0.5 to 1.4)",
-        "difference (95 % interval)": "−0.14 (−0.33 to 0.06)",
+        "loss (nats/token)": "0.915",
+        "difference (95 % interval)": "−0.135",
         "failures": "1 of 3 diverged",
     },
 }
@@ -123,19 +123,19 @@ def distinct(folder: Any) -> Evidence:
     folder.ablation("norm", list(SCORES), metric=METRIC)
     for label, scores in SCORES.items():
         timed = [
-            replace(one, samples=[own], reference=[reference], twin=[twin])
+            replace(one, samples=[own], baseline_samples=[reference], baseline_again=[twin])
             for one, own, reference, twin in zip(
                 folder.timing(1.0), TIMES[label], REFERENCE, TWIN, strict=True
             )
         ]
-        nothing: Any = dict.fromkeys(("samples", "reference", "twin", "session"))
+        nothing: Any = dict.fromkeys(("samples", "reference", "baseline_again", "session"))
         bytes_: Any = {"metric": "peak_memory", "unit": "B", "value": float(PEAKS[label])}
         for seed, score in enumerate(scores):
             sizes = {"parameters": SIZES[label][0], "flops_per_token": float(SIZES[label][1])}
             own = [*timed, replace(timed[0], **bytes_, **nothing)] if seed == 0 else []
             status = {} if score else {"status": "diverged"}
             names = {"metric": "loss", "unit": "nats/token"}
-            folder.record(label, seed, score, readings=own, **sizes, **status, **names)
+            folder.record(label, seed, score, measurements=own, **sizes, **status, **names)
     return gather(folder.root)
 
 
@@ -158,31 +158,39 @@ def test_the_table_to_read_has_each_number_under_its_heading(distinct: Evidence)
 
 def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> None:
     paths = {path.name: path for path in tables.write(distinct)}
-    rows = {row["label"]: row for row in rows_of(paths["contrasts.csv"].read_text())}
+    rows = {row["variant"]: row for row in rows_of(paths["contrasts.csv"].read_text())}
     assert list(rows) == ["post", "none"]
     for label, row in rows.items():
         pairs = [(s, c) for s, c in zip(SCORES[label], SCORES["pre"], strict=True) if s]
         own, control = (np.array(side) for side in zip(*pairs, strict=True))
         numbers = {
             **{"parameters": SIZES[label][0], "flops_per_token": SIZES[label][1]},
-            **{"control_parameters": 1000, "control_flops_per_token": 20_000},
+            **{"baseline_parameters": 1000, "baseline_flops_per_token": 20_000},
             **{"mean": own.mean(), "mean_n": len(own), "n": len(own), "planned": 3},
-            **{"mean_low": own.mean() - half_width(own), "control_mean": 1.1, "control_mean_n": 3},
+            **{
+                "mean_low": own.mean() - half_width(own),
+                "baseline_mean": 1.1,
+                "baseline_mean_n": 3,
+            },
             **{"mean_high": own.mean() + half_width(own)},
-            "control_mean_low": 1.1 - half_width(SCORES["pre"]),
+            "baseline_mean_low": 1.1 - half_width(SCORES["pre"]),
             "difference": (own - control).mean(),
             "low": (own - control).mean() - half_width(own - control),
             "high": (own - control).mean() + half_width(own - control),
         }
         assert (row["mark"], row["unit"]) == (TABLE[label]["mark"], "nats/token")
-        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+        known = {name: float(row[name]) for name in numbers if row[name]}
+        assert known == pytest.approx({name: numbers[name] for name in known})
+        assert len(known) == len(numbers) - 4 * (len(own) < 3), "no interval from two"
     for row in rows_of(paths["speed.csv"].read_text()):
-        held = {"tokens_per_second": 3 * 16 * 64 / sum(TIMES[row["label"]])}
-        held |= {"peak_memory": PEAKS[row["label"]], "control_peak_memory": PEAKS["pre"]}
-        held["ratio"] = math.exp(np.log(np.divide(TIMES[row["label"]], REFERENCE)).mean())
+        held = {"tokens_per_second": 3 * 16 * 64 / sum(TIMES[row["variant"]])}
+        held |= {"peak_memory": PEAKS[row["variant"]], "baseline_peak_memory": PEAKS["pre"]}
+        held["ratio"] = math.exp(np.log(np.divide(TIMES[row["variant"]], REFERENCE)).mean())
         assert {name: float(row[name]) for name in held} == pytest.approx(held)
-        assert float(row["seconds"]) == pytest.approx(math.exp(np.log(TIMES[row["label"]]).mean()))
-        assert json.loads(row["place"]) == {"length": 16, "batch": 64}
+        assert float(row["seconds"]) == pytest.approx(
+            math.exp(np.log(TIMES[row["variant"]]).mean())
+        )
+        assert json.loads(row["where"]) == {"length": 16, "batch": 64}
 
 
 def test_a_chapter_ends_in_a_table_of_every_variant_with_its_scores_and_costs(
@@ -228,7 +236,7 @@ def test_a_curve_has_its_times_its_growth_and_where_it_crosses(evidence: Evidenc
     assert 256 < low < high < 512
 
 
-# --- readings
+# --- measurements
 
 
 def test_the_file_of_readings_holds_every_reading_of_its_records(
@@ -236,21 +244,25 @@ def test_the_file_of_readings_holds_every_reading_of_its_records(
 ) -> None:
     loaded = evidence.loaded
     frame = pd.read_csv(written[tables.MEASUREMENTS], keep_default_na=False, na_values=[""])
-    explained = written["readings.md"].read_text(encoding="utf-8").replace("\\", "")
+    explained = written["measurements.md"].read_text(encoding="utf-8").replace("\\", "")
     assert all(re.search(rf"^\| {name} +\| \S", explained, re.MULTILINE) for name in frame)
-    assert len(frame) == len(loaded.readings)
+    assert len(frame) == len(loaded.measurements)
     left: dict[tuple[str, str], list[Any]] = {}
     for row in frame.to_dict("records"):
         held = left.setdefault(
-            (row["ablation"], row["trial"]), list(loaded.records[row["trial"]].readings)
+            (row["experiment"], row["trial"]), list(loaded.records[row["trial"]].measurements)
         )
-        reading = held.pop(0)
-        assert (row["metric"], row["unit"]) == (reading.metric, reading.unit)
-        assert row["value"] == reading.value or (pd.isna(row["value"]) and reading.value is None)
-        for name in ("samples", "reference", "twin", "axes", "values"):
-            assert (None if pd.isna(row[name]) else json.loads(row[name])) == getattr(reading, name)
-        assert {name: row[name] for name in reading.at} == reading.at
-        entry = loaded.experiments[row["ablation"]]
+        measurement = held.pop(0)
+        assert (row["metric"], row["unit"]) == (measurement.metric, measurement.unit)
+        assert row["value"] == measurement.value or (
+            pd.isna(row["value"]) and measurement.value is None
+        )
+        for name in ("samples", "reference", "baseline_again", "axes", "values"):
+            assert (None if pd.isna(row[name]) else json.loads(row[name])) == getattr(
+                measurement, name
+            )
+        assert {name: row[name] for name in measurement.coordinates} == measurement.coordinates
+        entry = loaded.experiments[row["experiment"]]
         assert row["task"] == entry["task"]
-        assert row["is_control"] == (row["label"] == entry["control"])
-    assert not any(left.values()), "a reading of a record is not in the file"
+        assert row["is_baseline"] == (row["variant"] == entry["baseline"])
+    assert not any(left.values()), "a measurement of a record is not in the file"

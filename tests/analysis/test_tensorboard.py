@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ablations.commands import main
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from analysis.load import load
 from analysis.tensorboard import MISSING, safe, write
 
@@ -21,10 +21,10 @@ HOSTILE = "../../<img src=x>\n"
 @pytest.fixture
 def trained(folder: Any) -> Any:
     folder.ablation("norm", ["pre", HOSTILE], seeds=[200, 201])
-    longer = [Reading("loss", "nats/token", 3.0, "test", {"step": 300, "length": 64})]
+    longer = [Measurement("loss", "nats/token", 3.0, "test", {"step": 300, "length": 64})]
     for label, score in (("pre", 0.2), (HOSTILE, 0.4)):
         for seed in (200, 201):
-            folder.record(label, seed, score + seed, readings=longer)
+            folder.record(label, seed, score + seed, measurements=longer)
     return folder
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from labs import METRICS, counts, failed
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from analysis import stats
 from analysis.contrasts import Evidence, gather
 from analysis.load import load
@@ -20,21 +20,21 @@ from analysis.timing import SAME, along, crossings, curves, exponents, on_curves
 
 
 def timed(folder: Any) -> pd.DataFrame:
-    return speeds(load(folder.root)).set_index("label")
+    return speeds(load(folder.root)).set_index("variant")
 
 
 def plan(folder: Any) -> None:
-    folder.ablation("position", ["control", "slow", "equal"], seeds=[0])
+    folder.ablation("position", ["baseline", "slow", "equal"], seeds=[0])
 
 
 def test_a_slow_variant_is_slower_and_an_equal_one_is_not_resolved(folder: Any) -> None:
     plan(folder)
-    for label, ratio in (("control", 1.0), ("slow", 1.1), ("equal", 1.0)):
+    for label, ratio in (("baseline", 1.0), ("slow", 1.1), ("equal", 1.0)):
         session = "s1" if label != "equal" else "s2"
-        folder.record(label, 0, 0.2, readings=folder.timing(ratio, session=session))
+        folder.record(label, 0, 0.2, measurements=folder.timing(ratio, session=session))
     found = timed(folder)
     assert found["verdict"].to_dict() == {
-        "control": SAME,
+        "baseline": SAME,
         "slow": "slower",
         "equal": "not resolved",
     }
@@ -43,8 +43,8 @@ def test_a_slow_variant_is_slower_and_an_equal_one_is_not_resolved(folder: Any) 
 
 def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None:
     plan(folder)
-    folder.record("control", 0, 0.2, readings=folder.timing(1.0))
-    folder.record("slow", 0, 0.2, readings=folder.timing(1.03, noise=0.001, twin_noise=0.2))
+    folder.record("baseline", 0, 0.2, measurements=folder.timing(1.0))
+    folder.record("slow", 0, 0.2, measurements=folder.timing(1.03, noise=0.001, twin_noise=0.2))
     row = timed(folder).loc["slow"]
     assert row["floor"] > 1.03
     assert row["low"] == pytest.approx(row["ratio"] / row["floor"])  # widened to the A/A interval
@@ -54,26 +54,26 @@ def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None
 
 def test_times_beside_the_baseline_of_another_experiment_do_not_count(folder: Any) -> None:
     plan(folder)
-    ours = folder.trial("control", 0)
-    beside = [*folder.timing(2.0, against="somebodyelse"), *folder.timing(1.1, against=ours)]
-    folder.record("slow", 0, 0.2, readings=beside)
+    ours = folder.trial("baseline", 0)
+    beside = [*folder.timing(2.0, baseline="somebodyelse"), *folder.timing(1.1, baseline=ours)]
+    folder.record("slow", 0, 0.2, measurements=beside)
     assert 1.05 < timed(folder).loc["slow", "ratio"] < 1.15
 
 
 def test_what_decides_nothing_says_why(folder: Any) -> None:
-    took: Any = {"at": {"length": 8}, "session": "s1.0", "samples": [0.1, 0.2]}
+    took: Any = {"coordinates": {"length": 8}, "session": "s1.0", "samples": [0.1, 0.2]}
     alone = folder.timing(2.0)
-    for reading in alone:
-        reading.twin = None
-    readings = {
+    for measurement in alone:
+        measurement.twin = None
+    measurements = {
         "two": folder.timing(2.0, processes=2),
         "alone": alone,
-        "bare": [Reading("step_time", "s", **took)],
-        "stopped": [Reading("step_time", "s", **took, reference=[0.1, 0.0])],
+        "bare": [Measurement("step_time", "s", **took)],
+        "stopped": [Measurement("step_time", "s", **took, baseline_samples=[0.1, 0.0])],
     }
-    folder.ablation("position", ["control", *readings], seeds=[0])
-    for label, each in readings.items():
-        folder.record(label, 0, 0.2, readings=each)
+    folder.ablation("position", ["baseline", *measurements], seeds=[0])
+    for label, each in measurements.items():
+        folder.record(label, 0, 0.2, measurements=each)
     found = timed(folder)
     assert found["n"].to_dict() == {"two": 2, "alone": 3, "bare": 0, "stopped": 0}
     words = ["fewer than 3 processes", "not resolved", "not run", "not run"]
@@ -85,18 +85,18 @@ def test_what_decides_nothing_says_why(folder: Any) -> None:
 
 def test_a_baseline_beside_itself_elsewhere_is_an_effect_and_named_so(folder: Any) -> None:
     """Batches padded to the longest of all, beside batches padded to their own."""
-    metric = {"label": "time of a pass", "unit": "s", "better": "lower", "beside": {"to": "own"}}
-    folder.ablation("padding", ["control"], seeds=[0], metrics={"padded_time": metric})
-    readings = [
-        reading
+    metric = {"title": "time of a pass", "unit": "s", "better": "lower", "beside": {"to": "own"}}
+    folder.ablation("padding", ["baseline"], seeds=[0], metrics={"padded_time": metric})
+    measurements = [
+        measurement
         for to, ratio in (("own", 1.0), ("longest", 1.4))
-        for reading in folder.timing(ratio, metric="padded_time", batches=4, to=to)
+        for measurement in folder.timing(ratio, metric="padded_time", batches=4, to=to)
     ]
-    folder.record("control", 0, 0.2, readings=readings)
-    found = timed(folder).set_index("at")
+    folder.record("baseline", 0, 0.2, measurements=measurements)
+    found = timed(folder).set_index("coordinates")
     own, longest = found.loc["batches 4, to own"], found.loc["batches 4, to longest"]
-    assert (own["verdict"], own["against"]) == (SAME, "control")
-    assert (longest["verdict"], longest["against"]) == ("slower", "control, to own")
+    assert (own["verdict"], own["baseline_trial"]) == (SAME, "baseline")
+    assert (longest["verdict"], longest["baseline_trial"]) == ("slower", "control, to own")
     assert longest["ratio"] == pytest.approx(1.4, rel=0.05)
 
 
@@ -107,41 +107,42 @@ BASELINE = {64: (0.010, 0.011, 0.012), 128: (0.020, 0.021, 0.019), 256: (0.042, 
 VARIANT = {64: (0.030, 0.032, 0.034), 128: (0.024, 0.026, 0.023), 256: (0.020, 0.021, 0.022)}
 
 
-def took(times: dict[int, tuple[float, ...]], session: str = "s1") -> list[Reading]:
+def took(times: dict[int, tuple[float, ...]], session: str = "s1") -> list[Measurement]:
     """A sample for each process, beside a reference that is the same everywhere."""
     return [
-        Reading("layer_time", "s", at={"length": length, **PLACE}, session=f"{session}.{process}",
-                samples=[seconds], reference=[0.01], twin=[0.01])
+        Measurement("layer_time", "s", coordinates={"length": length, **PLACE},
+                session=f"{session}.{process}", samples=[seconds], baseline_samples=[0.01],
+                baseline_again=[0.01])
         for length, each in times.items()
         for process, seconds in enumerate(each)
     ]  # fmt: skip
 
 
-def curved(folder: Any, *variants: list[Reading], baseline: Any = BASELINE) -> Evidence:
+def curved(folder: Any, *variants: list[Measurement], baseline: Any = BASELINE) -> Evidence:
     """One seed for each list of the variant's measurements."""
     seeds = list(range(200, 200 + len(variants)))
     folder.ablation("length", ["attention", "lstm"], seeds=seeds, metrics=METRICS)
-    for seed, readings in zip(seeds, variants, strict=True):
-        folder.record("attention", seed, readings=took(baseline))
-        folder.record("lstm", seed, readings=readings)
+    for seed, measurements in zip(seeds, variants, strict=True):
+        folder.record("attention", seed, measurements=took(baseline))
+        folder.record("lstm", seed, measurements=measurements)
     return gather(folder.root)
 
 
 def of(frame: pd.DataFrame, label: str) -> pd.DataFrame:
-    return frame[frame["label"] == label].set_index("x")
+    return frame[frame["variant"] == label].set_index("x")
 
 
 @pytest.mark.parametrize(
-    ("place", "series"),
+    ("where", "series"),
     [
         ({"length": 64, "batch": 1, "pass": "training"}, "batch 1, training"),
         ({"length": 8, "batch": 32, "pass": "forward", "tokens": 256}, "256 tokens, forward"),
         ({"position": 8}, ""),
     ],
 )
-def test_a_place_lies_so_far_along_a_series(place: dict[str, Any], series: str) -> None:
-    name, x = next(iter(place.items()))
-    assert along(place) == {"along": name, "x": x, "series": series}
+def test_a_place_lies_so_far_along_a_series(where: dict[str, Any], series: str) -> None:
+    name, x = next(iter(where.items()))
+    assert along(where) == {"along": name, "x": x, "series": series}
 
 
 def test_three_lengths_are_a_curve_also_where_one_failed_and_two_are_none(folder: Any) -> None:
@@ -161,7 +162,9 @@ def test_a_value_is_the_mean_over_processes_and_a_ratio_is_to_the_baseline_at_th
 ) -> None:
     slower = {length: tuple(3 * t for t in times) for length, times in VARIANT.items()}
     frame = curves(curved(folder, took(VARIANT), took(slower)))
-    assert not frame.duplicated(["label", "metric", "series", "x"]).any()  # of the first seed only
+    assert not frame.duplicated(
+        ["variant", "metric", "series", "x"]
+    ).any()  # of the first seed only
     for length, times in VARIANT.items():
         row = of(frame, "lstm").loc[length]
         assert row["value"] == pytest.approx(math.prod(times) ** (1 / 3))
@@ -184,16 +187,16 @@ def test_a_crossing_is_the_one_of_the_log_ratios(folder: Any) -> None:
     (found,) = crossings(curves(curved(folder, took(VARIANT)))).to_dict("records")
     logs_SL = np.log([np.divide(VARIANT[n], BASELINE[n]) for n in BASELINE]).T
     expected = stats.crossing(list(BASELINE), logs_SL)
-    assert (found["label"], expected.changes) == ("lstm", 1)
-    names = ("changes", "low", "high", "at")
+    assert (found["variant"], expected.changes) == ("lstm", 1)
+    names = ("changes", "low", "high", "coordinates")
     assert [found[name] for name in names] == pytest.approx([getattr(expected, n) for n in names])
     # Between 128 and 256 the mean curve is straight in the logarithm of the length.
     before, after = logs_SL.mean(axis=0)[1:]
-    assert found["at"] == pytest.approx(128 * 2 ** (before / (before - after)))
+    assert found["coordinates"] == pytest.approx(128 * 2 ** (before / (before - after)))
 
 
 def test_a_curve_grows_with_the_power_of_its_longer_half(folder: Any) -> None:
-    grows = exponents(curves(curved(folder, took(VARIANT)))).set_index("label")
+    grows = exponents(curves(curved(folder, took(VARIANT)))).set_index("variant")
     slopes = np.log2(np.divide(BASELINE[256], BASELINE[128]))
     assert grows.loc["attention", "exponent"] == pytest.approx(slopes.mean())
     assert grows.loc["attention", "since"] == 128

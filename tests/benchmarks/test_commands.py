@@ -18,7 +18,7 @@ from ablations.commands.status import variant_of
 from ablations.plan import make_plan
 from ablations.plan_document import merge_into
 from ablations.spec import experiments
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +47,11 @@ def test_a_folder_of_four_hundred_trials_is_looked_at(benchmark: Any, tmp_path: 
     results = Results(tmp_path / "out")
     plan = make_plan(list(experiments()), "smoke", {}, None)
     merge_into(results, plan)
-    curve = [Reading("loss", "nats/token", 1.0, "valid", {"step": n}) for n in range(500)]
+    curve = [Measurement("loss", "nats/token", 1.0, "valid", {"step": n}) for n in range(500)]
     for want in plan.trials.values():
-        results.write(Record(want.id, "ok", want.config, env={"code": want.code}, readings=curve))
+        results.write(
+            Record(want.id, "ok", want.config, env={"code": want.code}, measurements=curve)
+        )
     told = benchmark.pedantic(ask, (tmp_path, "status", "--results", str(results.root)), rounds=3)
     assert f"{len(plan.trials)} ok" in told
     first = next(iter(results.read_plan()["ablations"].values()))["cells"][0]

@@ -52,7 +52,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
     assert job is not None
     record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.id])
-    assert len(record.readings) > 20
+    assert len(record.measurements) > 20
     return record
 
 
@@ -60,7 +60,7 @@ def stored(record: Record, want: Trial) -> bytes:
     """The same record as another trial's."""
     env = {**record.env, "code": want.code}
     taken = {name: want.source_code(name) for name in want.sources}
-    other = replace(record, trial=want.id, config=want.config, env=env, measures=taken)
+    other = replace(record, trial=want.id, config=want.config, env=env, sources=taken)
     return seal(other.to_dict())
 
 
@@ -98,7 +98,7 @@ def test_a_finished_sweep_is_recognised(
     each = (time.process_time() - begun) / trials
     benchmark.extra_info.update(record_bytes=size, cpu_seconds=min(spent), read_seconds=each)
     with capsys.disabled():
-        print(f"\n{trials:,} records of {len(real.readings)} readings, {size / 1000:.0f} kB each")
+        print(f"\n{trials:,} records of {len(real.measurements)} measurements, {size / 1e3:.0f} kB")
         if benchmark.stats:
             print(f"  recognised in {benchmark.stats.stats.min:.2f} s ({min(spent):.2f} s of CPU);")
         print(f"  {each * 1e6:.0f} µs of CPU to read a record")

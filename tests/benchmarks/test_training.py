@@ -19,7 +19,7 @@ from torch import nn
 from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER, override, read_yaml, resolve_trial
 from ablations.spec import read_profile
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.tasks.task import load_task
 from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer
@@ -47,7 +47,7 @@ def settings(profile: str) -> dict[str, Any]:
 
 def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
     """A trial's own loop: batches are made, rates set, losses noted."""
-    task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
+    task, train = load_task(canonical_json(config["task"])), TrainConfig(**config["train"])
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     trainer = Trainer(model, task, train, 0, CPU)
     stream = task.steps(0, train.budget)
@@ -93,7 +93,7 @@ def test_the_loop_of_a_trial_beside_a_bare_one(
     beside: Any, capsys: pytest.CaptureFixture[str], profile: str
 ) -> None:
     config, steps = settings(profile), STEPS[profile]
-    task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
+    task, train = load_task(canonical_json(config["task"])), TrainConfig(**config["train"])
     ready = list(islice(task.steps(0, train.budget), CALLS * steps))
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     calls = {"bare": bare(model, train, ready, steps), "trial": trial(config, steps)}

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.batch import PAD, Batch
 from model.build import FAMILIES, build, resolve
-from model.config import MODEL, ConfigError, Family, NoOptions
+from model.config import MODEL, ConfigError, NoOptions, Registry
 from model.init import INIT
 from model.positions import POSITION
 
@@ -57,7 +57,7 @@ RECIPES = {
 }  # fmt: skip
 
 
-def recipe(family: Family, name: str) -> Recipe:
+def recipe(family: Registry, name: str) -> Recipe:
     return RECIPES.get((family.word, name)) or RECIPES.get((family.word, ANY)) or Recipe()
 
 
@@ -125,7 +125,7 @@ def _moved(written: str, sizes: tuple[int | None, int]) -> nn.Module:
     return model
 
 
-def around(family: Family, name: str, kind: str | None = None, **changes: Any) -> Subject:
+def around(family: Registry, name: str, kind: str | None = None, **changes: Any) -> Subject:
     """The subject that has this part in its place and is tiny otherwise."""
     needs = recipe(family, name)
     choice = {"name": name, **needs.options}
@@ -135,13 +135,13 @@ def around(family: Family, name: str, kind: str | None = None, **changes: Any) -
 
     def tiny(choice: Mapping[str, Any], **sizes: Any) -> dict[str, Any]:
         placed = _placed(family, choice)
-        known = {f.name for f in fields(MODEL.part(placed["name"]).Config)}
+        known = {f.name for f in fields(MODEL.component(placed["name"]).Config)}
         sizes = {**TINY, "kind": kind, **needs.model, **changes, **sizes}
         return {key: value for key, value in sizes.items() if key in known} | placed
 
     written = tiny(choice)
     resolve(written)  # a ConfigError: say in RECIPES what the part needs
-    places = fields(MODEL.part(written["name"]).Config)
+    places = fields(MODEL.component(written["name"]).Config)
     has_positions = any(place.metadata.get("family") is POSITION for place in places)
     is_free = has_positions and family is not POSITION
     pairs = []
@@ -167,7 +167,7 @@ def _short(value: Any) -> str:
     return ".".join(str(word) for word in (value.values() if isinstance(value, dict) else [value]))
 
 
-def _placed(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:
+def _placed(family: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
     """The model's choice that holds this one: in the first place that a Config has for it."""
     if family is MODEL:
         return dict(choice)
@@ -175,22 +175,22 @@ def _placed(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:
     return _placed(host, {"name": name, place: dict(choice)})
 
 
-def _default(family: Family) -> dict[str, Any]:
+def _default(family: Registry) -> dict[str, Any]:
     """What stands there if nobody chooses."""
     host, name, place = _home(family)
-    return getattr(host.part(name).Config(), place)
+    return getattr(host.component(name).Config(), place)
 
 
-def _home(family: Family) -> tuple[Family, str, str]:
+def _home(family: Registry) -> tuple[Registry, str, str]:
     for host in FAMILIES:
-        for name, part in host.parts.items():
+        for name, part in host.components.items():
             for place in fields(getattr(part, "Config", NoOptions)):
                 if place.metadata.get("family") is family:
                     return host, name, place.name
     raise LookupError(f"no Config has a place for a {family.word}: a field with choice(…)")
 
 
-def _altered(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:
+def _altered(family: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
     """The part with each number doubled and each switch turned, as far as it allows that."""
     changed = {"name": choice["name"]} if family is MODEL else family.resolve(choice)
     for option, value in list(changed.items()):
@@ -205,7 +205,7 @@ def every_subject() -> list[Subject]:
     """One for each part of each family; a model comes in each of its kinds."""
     subjects = []
     for family in FAMILIES:
-        for name, part in sorted(family.parts.items()):
+        for name, part in sorted(family.components.items()):
             kinds = get_args(get_type_hints(part.Config).get("kind")) if family is MODEL else ()
             subjects += [around(family, name, kind) for kind in kinds or [None]]
     return [*subjects, *variants()]

@@ -32,14 +32,16 @@ from model.residual import NORM, RESIDUAL
 Row = dict[str, str]
 OTHERS = {
     "kind": sorted(KINDS),
-    **{f.word: sorted(f.parts) for f in (NORM, RESIDUAL, FEEDFORWARD, SCALE, SIMILARITY)},
+    **{f.word: sorted(f.components) for f in (NORM, RESIDUAL, FEEDFORWARD, SCALE, SIMILARITY)},
 }
 
 
 def rows() -> list[Row]:
     """Those of a third of the pairs, which hold every part three times or more, come first."""
     decks = {axis: cycle(Random(axis).sample(parts, len(parts))) for axis, parts in OTHERS.items()}
-    pairs = list(product(enumerate(sorted(POSITION.parts)), enumerate(sorted(MIXER.parts))))
+    pairs = list(
+        product(enumerate(sorted(POSITION.components)), enumerate(sorted(MIXER.components)))
+    )
     pairs.sort(key=lambda pair: (pair[0][0] - pair[1][0]) % 3)
     return [
         {"position": position, "mixer": mixer, **{axis: next(deck) for axis, deck in decks.items()}}
@@ -73,7 +75,7 @@ def idle(row: Row, parameter: str) -> bool:
     """The parameters that nothing can reach, by rule: there are no others."""
     if "position.table" in parameter and row["position"] in ("t5", "shaw"):
         return not issubclass(
-            MIXER.part(row["mixer"]), Heads
+            MIXER.component(row["mixer"]), Heads
         )  # a bias for scores, and a mixer without them
     if "residual.norms" in parameter and row["residual"] == "parallel":
         nothing_own = row["mixer"] == row["feedforward"] == "none"
@@ -99,11 +101,11 @@ def test_parts_keep_the_contracts_beside_each_other(row: Row) -> None:
 
 def test_only_a_mask_that_hides_nothing_is_refused_and_only_where_it_cannot_be() -> None:
     refused = set()
-    for path, mask, mixer in product(PATH.parts, MASK.parts, MIXER.parts):
+    for path, mask, mixer in product(PATH.components, MASK.components, MIXER.components):
         written = {"name": "transformer", **TINY, "path": path, "mask": mask, "mixer": mixer}
         try:
             build(written, None, 9, seed=None)
         except ConfigError:
             refused.add((path, mask, mixer))
-    fused = {("fused", "zero", mixer) for mixer in MIXER.parts}
-    assert refused == fused | {(path, "zero", "window") for path in PATH.parts}
+    fused = {("fused", "zero", mixer) for mixer in MIXER.components}
+    assert refused == fused | {(path, "zero", "window") for path in PATH.components}

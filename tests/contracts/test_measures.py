@@ -76,23 +76,29 @@ def refuses_in_a_line(subject: Subject) -> None:
 
 
 def reads_each_number_once_with_its_unit(subject: Subject) -> None:
-    """A reading refuses to be made without a unit, or without a finite value or a reason."""
-    readings = subject.found.readings
-    assert readings, "reads nothing"
+    """A measurement refuses to be made without a unit, or without a finite value or a reason."""
+    measurements = subject.found.measurements
+    assert measurements, "reads nothing"
     splits = (None,) if issubclass(subject.component, Probe) else ("train", "valid", "test")
-    for reading in readings:
-        assert reading.split in splits, f"reads {reading.metric} on {reading.split!r}"
-        assert (reading.axes is None) == (reading.values is None), f"no axes: {reading.metric}"
-        assert not any(letter.isdigit() for letter in reading.metric), "a coordinate in a name"
-    json.dumps([vars(reading) for reading in readings], allow_nan=False)
-    places = Counter((r.metric, r.split, *sorted(r.at.items())) for r in readings)
+    for measurement in measurements:
+        assert measurement.split in splits, f"reads {measurement.metric} on {measurement.split!r}"
+        assert (measurement.axes is None) == (measurement.values is None), (
+            f"no axes: {measurement.metric}"
+        )
+        assert not any(letter.isdigit() for letter in measurement.metric), "a coordinate in a name"
+    json.dumps([vars(measurement) for measurement in measurements], allow_nan=False)
+    places = Counter((r.metric, r.split, *sorted(r.coordinates.items())) for r in measurements)
     assert set(places.values()) == {1}, f"reads something twice: {places.most_common(1)}"
 
 
 def has_a_number_for_each_example(subject: Subject) -> None:
-    read = {reading.metric for reading in subject.found.readings if reading.split == "test"}
+    read = {
+        measurement.metric
+        for measurement in subject.found.measurements
+        if measurement.split == "test"
+    }
     asked = sum(len(batch.labels) for batch in subject.task.evaluation_batches("test"))
-    for metric, items in subject.found.items.items():
+    for metric, items in subject.found.per_example.items():
         assert metric in read, f"has items of {metric}, which it does not read"
         assert len(items) == asked, f"has {len(items)} items of {metric}, of {asked} examples"
         assert all(math.isfinite(item) for item in items if item is not None), metric
@@ -119,23 +125,23 @@ def measures_the_same_again_and_leaves_the_model_as_it_was(subject: Subject) -> 
 
 
 def probes_the_same_again_and_what_it_names(subject: Subject) -> None:
-    quantities = subject.component.quantities  # type: ignore[attr-defined]
-    first = subject.found.readings
-    units = {name: each.unit for name, each in quantities.items()}
-    assert {reading.metric: reading.unit for reading in first} == units
+    metrics = subject.component.metrics  # type: ignore[attr-defined]
+    first = subject.found.measurements
+    units = {name: each.unit for name, each in metrics.items()}
+    assert {measurement.metric: measurement.unit for measurement in first} == units
     again, config = subject.probed()
     assert config == subject.config(), "changes the settings that it was given"
-    for one, two in zip(first, again.readings, strict=True):
-        assert (one.metric, one.at) == (two.metric, two.at), "looks elsewhere"
-        is_count = quantities[one.metric].repeats != "processes"
+    for one, two in zip(first, again.measurements, strict=True):
+        assert (one.metric, one.coordinates) == (two.metric, two.coordinates), "looks elsewhere"
+        is_count = metrics[one.metric].repeats != "processes"
         if is_count and None not in (one.value, two.value):
             assert one.value == pytest.approx(two.value, rel=0.1), f"reads another {one.metric}"
 
 
 def times_a_call_that_can_be_repeated(subject: Subject) -> None:
     benchmark: Any = subject.component
-    assert benchmark.quantities, "has no quantities"
-    assert all(each.unit and each.repeats == "processes" for each in benchmark.quantities.values())
+    assert benchmark.metrics, "has no metrics"
+    assert all(each.unit and each.repeats == "processes" for each in benchmark.metrics.values())
     assert benchmark.places.get(benchmark.along), f"is timed nowhere along {benchmark.along}"
     assert set(benchmark.beside) <= set(benchmark.places), "names an unknown coordinate"
     config = subject.config()
@@ -169,11 +175,11 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "names", lambda: ["gpt2", "transformer-base"])
 
 
-@pytest.mark.parametrize("name", discover().parts)
+@pytest.mark.parametrize("name", discover().components)
 def test_every_measurement_keeps_every_contract_on_every_kind_of_task(name: str) -> None:
-    component, found, refused = discover().part(name), [], 0
+    component, found, refused = discover().component(name), [], 0
     (checks,) = (each for kind, each in CHECKS.items() if issubclass(component, kind))
-    kinds = {(part.kind, part.per, part.writes): on for on, part in sorted(TASK.parts.items())}
+    kinds = {(part.kind, part.per, part.writes): on for on, part in sorted(TASK.components.items())}
     for on in kinds.values():
         subject = Subject(component, on)
         is_refused = isinstance(subject.found, str)

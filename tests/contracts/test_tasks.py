@@ -146,7 +146,7 @@ def can_be_learned(subject: TaskSubject) -> None:
     settings = type(subject.settings)(**{**config, "schedule": {"name": "constant"}})
     model = subject.model(subject.task)
     training = train(model, subject.task, settings, 0, CPU, lambda *_: None)
-    before, after = (reading.value for reading in training.losses("valid"))
+    before, after = (measurement.value for measurement in training.losses("valid"))
     assert after < before
 
 
@@ -162,7 +162,7 @@ def describes_itself(subject: TaskSubject) -> None:
     assert task.metrics, "`metrics` is empty"
     for name, metric in task.metrics.items():
         assert metric.unit, f"`metrics` gives {name} no unit"
-        assert metric.label, f"`metrics` gives {name} no label for a table"
+        assert metric.title, f"`metrics` gives {name} no label for a table"
         assert metric.better in ("lower", "higher")
         assert metric.matters is None or metric.matters > 0
     for split in ASKED:
@@ -189,9 +189,11 @@ def scores_what_it_declares(subject: TaskSubject) -> None:
 def gives_a_perfect_answer_the_best_score(subject: TaskSubject) -> None:
     task = subject.task
     perfect, _ = task.scores(Knows(task), "test", CPU)
-    worse = {s.metric: s.value for s in task.scores(silent(task), "test", CPU)[0] if not s.at}
+    worse = {
+        s.metric: s.value for s in task.scores(silent(task), "test", CPU)[0] if not s.coordinates
+    }
     for score in perfect:
-        if not score.at and score.value is not None:
+        if not score.coordinates and score.value is not None:
             metric = task.metrics[score.metric]
             highest = 100.0 if metric.unit == "points" else 1.0
             best = 0.0 if metric.better == "lower" else highest
@@ -243,7 +245,7 @@ CHECKS: tuple[Callable[[TaskSubject], None], ...] = (
 )
 
 
-@pytest.mark.parametrize("name", TASK.parts)
+@pytest.mark.parametrize("name", TASK.components)
 def test_every_task_keeps_every_contract(name: str) -> None:
     assert not failures(CHECKS, task_subject(name))
 
@@ -251,7 +253,9 @@ def test_every_task_keeps_every_contract(name: str) -> None:
 def test_what_matters_is_registered_for_the_scores_that_decide() -> None:
     deciding = {"g2p": "per", "text": "bits_per_character", "copy": "sequence_accuracy",
                 "recall": "accuracy", "translation": "bleu"}  # fmt: skip
-    found = {name: TASK.part(name).metrics[metric].matters for name, metric in deciding.items()}
+    found = {
+        name: TASK.component(name).metrics[metric].matters for name, metric in deciding.items()
+    }
     assert found == {"g2p": 0.02, "text": 0.03, "copy": 0.05, "recall": 0.05, "translation": None}
 
 
@@ -271,7 +275,7 @@ DIGESTS = {
 
 
 def test_the_data_of_every_task_is_what_it_was() -> None:
-    assert {name: task_subject(name).task.digest()[:12] for name in TASK.parts} == DIGESTS
+    assert {name: task_subject(name).task.digest()[:12] for name in TASK.components} == DIGESTS
 
 
 def trial_of(name: str, folder: Path, **changed: str) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +10,7 @@ from typing import Any
 
 import pytest
 from in_process import InProcess
-from processes import HERE, start
 from small import SETTINGS
-from watching import LONG
 
 from ablations.facts import training_code
 from ablations.launch import Changed
@@ -23,7 +18,7 @@ from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, make_plan
 from ablations.runner import run
 from ablations.store.results import Results
-from ablations.store.stamp import PROJECT, ROOT, loaded_otherwise, note_loaded, stamp
+from ablations.store.stamp import loaded_otherwise, note_loaded, stamp
 from model.residual import NORM
 
 Ask = Callable[..., str]
@@ -94,7 +89,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     training_code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
     training_code.cache_clear()
-    del NORM.parts[PART], sys.modules[PART]
+    del NORM.components[PART], sys.modules[PART]
 
 
 def own_plan(ask: Ask) -> Plan:
@@ -132,43 +127,3 @@ def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
     with pytest.raises(Changed, match=f"{PART} changed"):
         run(plan, results, InProcess(), "cpu", [PART])
     assert len(kept(results)) == 1, "the variant without the part"
-
-
-DRIVER = """
-import os
-import sys
-from pathlib import Path
-
-os.chdir(sys.argv[2])
-part = Path("model/residual.py")
-written = part.read_text()
-part.write_text(written.replace("config.eps, elementwise", "2 * config.eps, elementwise", 1))
-import ablations.worker  # as it is while the file says something else
-
-part.write_text(written)
-from in_process import InProcess
-from ablations.plan import make_plan
-from ablations.store.results import Results
-from ablations.launch import Changed
-from ablations.runner import run
-
-results = Results("out")
-try:
-    print(run(make_plan([sys.argv[1]], "smoke", {}, [0]), results, InProcess(), "cpu"))
-except Changed as error:
-    print(error)
-print(len([*results.trials.iterdir()]), "records")
-"""
-
-
-def test_code_that_was_edited_and_put_back_before_the_plan_trains_nothing(
-    tmp_path: Path, ask: Ask, drivers: list[subprocess.Popen[str]]
-) -> None:
-    for package in PROJECT:
-        shutil.copytree(ROOT / package, tmp_path / package)
-    path = os.pathsep.join([str(tmp_path), str(HERE.parent / "ablations")])
-    question = ask(measures=[])
-    driver = start(drivers, "-c", DRIVER, question, str(tmp_path), path=path)
-    out, err = driver.communicate(timeout=LONG)
-    assert out.startswith("model/residual.py changed since this sweep began"), err
-    assert out.endswith("0 records\n")

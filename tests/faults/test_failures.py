@@ -19,20 +19,20 @@ from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
 from ablations.missing import missing
 from ablations.runner import run
-from ablations.store.identity import freeze
-from ablations.store.record import Reading, Record
+from ablations.store.identity import canonical_json
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
 from ablations.train.checkpoint import save_weights, stamp_for
 
 Sweep = Callable[..., Counter[str]]
 TOY, ANOTHER = {"toy": "1"}, {"toy": "2"}  # which code made a record
-LOSS = Reading("loss", "nats/token", 0.25, split="valid")
+LOSS = Measurement("loss", "nats/token", 0.25, split="valid")
 
 
 def good(results: Results, trial: str, **changes: Any) -> Record:
     """A trained trial's record, written."""
-    record = Record(trial, "ok", {"seed": 0}, env={"code": TOY}, readings=[LOSS])
+    record = Record(trial, "ok", {"seed": 0}, env={"code": TOY}, measurements=[LOSS])
     results.write(replace(record, **changes))
     return held(results, trial)
 
@@ -43,7 +43,7 @@ def test_a_retraining_that_fails_leaves_the_good_record_and_a_note(
     good(results, "a", env={"code": ANOTHER})
     assert sweep({"a": {"do": "die"}, "b": {}}, rerun="stale") == {"killed": 1, "ok": 1}
     record = held(results, "a")
-    assert (record.status, record.readings) == ("ok", [LOSS])
+    assert (record.status, record.measurements) == ("ok", [LOSS])
     assert list(record.failures) == ["retraining"], "it is told once"
     assert record.failures["retraining"].startswith("killed (")
     assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"] * 3
@@ -97,7 +97,7 @@ def test_a_worker_that_returns_nonsense_spoils_no_record(results: Results) -> No
         assert status == "error"
         assert note.startswith("no record: ")
         record = held(results, "a")
-        assert (record.status, record.readings) == ("ok", [LOSS])
+        assert (record.status, record.measurements) == ("ok", [LOSS])
         assert record.failures["measuring"].startswith("error (no record: ")
 
 
@@ -124,7 +124,7 @@ def test_a_measuring_that_failed_is_told_once_and_no_longer_when_it_has_succeede
         saved(training(results, "quality"), failed)
     told = {**past, "measuring": "error (bad weights; delete them; or not)"}
     assert held(results, "a").failures == told
-    value = {**held(results, "a").to_dict(), "measures": {"quality": {}}}
+    value = {**held(results, "a").to_dict(), "sources": {"quality": {}}}
     assert saved(training(results, "quality"), Outcome("a", "done", {"a": value}))[0] == "ok"
     assert held(results, "a").failures == past
 
@@ -146,22 +146,22 @@ def test_a_benchmark_that_fails_is_told_by_the_records_of_its_trials(results: Re
     session = BenchmarkJob("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
     for outcome in (
         Outcome("s", "killed", reason="SIGKILL"),
-        Outcome("s", "done", {"readings": {"a": [{"metric": "step_time"}]}}),
-        Outcome("s", "done", {"readings": 7}),
+        Outcome("s", "done", {"measurements": {"a": [{"metric": "step_time"}]}}),
+        Outcome("s", "done", {"measurements": 7}),
     ):
         status, _ = saved(session, outcome)
         assert status == ("error" if outcome.status == "done" else "killed")
         record = held(results, "a")
-        assert (record.status, record.readings, record.measures) == ("ok", [LOSS], {})
+        assert (record.status, record.measurements, record.sources) == ("ok", [LOSS], {})
         assert record.failures["throughput"].startswith(f"{status} (")
         assert held(results, "b").reason == "boom", "what was not to be timed is left alone"
     times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
     times |= {"session": "1", "against": "a", "at": {"length": 16}}
-    taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
+    taken = {"session": "1", "env": {}, "measurements": {"a": [times]}}
     assert saved(session, Outcome("s", "done", taken))[0] == "timed"
     timed = held(results, "a")
-    assert (timed.failures, timed.measures) == ({}, {"throughput": {}})
-    assert timed.timed == {("throughput", "a", freeze({"length": 16}))}
+    assert (timed.failures, timed.sources) == ({}, {"throughput": {}})
+    assert timed.timed == {("throughput", "a", canonical_json({"length": 16}))}
     saved(session, Outcome("s", "done", taken))
     assert held(results, "a") == timed, "nothing is timed twice"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.results import Results
 from ablations.tasks.task import MOST, announce, announced
 
@@ -26,14 +26,14 @@ def options(number: int) -> dict[str, int]:
 
 def tasks(number: int) -> list[dict[str, Any]]:
     made = [{"name": "recall", "note": "x" * 60, **options(each)} for each in range(number)]
-    assert len({freeze(task) for task in made}) == number
+    assert len({canonical_json(task) for task in made}) == number
     return made
 
 
 def test_trials_of_fifteen_hundred_tasks_are_run(results: Results, sweep: Sweep) -> None:
     """Fault 49."""
     many = tasks(1500)
-    assert sum(len(freeze(task)) for task in many) > LONGEST
+    assert sum(len(canonical_json(task)) for task in many) > LONGEST
     trials = {f"t{number}": {"task": many[number]} for number in range(0, 1500, 300)}
     with announce(many):
         assert sweep(trials) == {"ok": 5}
@@ -47,7 +47,7 @@ def test_the_tasks_of_most_trials_are_read_beforehand_and_not_all_of_them(
     assert announced() == []
     many = tasks(1500)
     with announce([*many, *many[-3:]]):
-        assert set(announced()[:3]) == {freeze(task) for task in many[-3:]}
+        assert set(announced()[:3]) == {canonical_json(task) for task in many[-3:]}
         assert len(announced()) == MOST
         told = Path(os.environ["ABLATIONS_TASKS"])
         assert told.is_file()

@@ -65,7 +65,7 @@ def test_whatever_is_no_file_is_named(tmp_path: Path) -> None:
 def test_what_is_no_record_is_named_and_left_out(results: Results, plan: Plan, say: Say) -> None:
     merge_into(results, plan)
     whole, other = plan.trials
-    results.write(Record(whole, "ok", plan.trials[whole].config, measures={"quality": {}}))
+    results.write(Record(whole, "ok", plan.trials[whole].config, sources={"quality": {}}))
     fifo(results.path(other))
     line, folder = f"{other}.json: {WORDS}", ["--results", str(results.root)]
     with pytest.raises(RecordError, match=f"^{line}$"):

@@ -20,9 +20,9 @@ from ablations.jobs import set_aside
 from ablations.missing import missing
 from ablations.store import files
 from ablations.store.files import beside
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal, vouched
+from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal, with_checksum
 
 TRIAL = "f302523445c7"
 ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}
@@ -40,10 +40,10 @@ def record(attempts: int = 1, trial: str = TRIAL) -> Record:
         },
         attempts=attempts,
         parameters=9610,
-        measures={"quality": {}},
-        readings=[
-            Reading("loss", "nats/token", 1.93, split="valid", at={"step": 20}),
-            Reading("step_time", "s", samples=[0.031, 0.03], reference=[0.04, 0.041]),
+        sources={"quality": {}},
+        measurements=[
+            Measurement("loss", "nats/token", 1.93, split="valid", coordinates={"step": 20}),
+            Measurement("step_time", "s", samples=[0.031, 0.03], baseline_samples=[0.04, 0.041]),
         ],
         examples=[{"input": "naïve", "target": "N AY IY V", "output": "N EY V"}],
     )
@@ -103,7 +103,7 @@ NO_RECORDS: list[tuple[bytes, str]] = [
     (b'{"name": "someone else\'s"}', "not a record"),
     (b'{"schema": "1"}', "not a record"),
     (b'{"schema": 0}', "not a record"),
-    (b'{"schema": 2}', "an earlier version (schema 2, this one has 3)"),
+    (b'{"schema": 2}', "an earlier version (schema 2, this one has 4)"),
     (b"\x80\x04\x95.", "not UTF-8"),
     (json.dumps(record().to_dict()).encode(), "damaged"),
     (having().replace(b"\n", b"\r\n"), "damaged"),
@@ -125,9 +125,12 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"flops_per_token": "many"}, "'flops_per_token': expected a finite number, got 'many'"),
     ({"flops_per_token": 10**400}, "'flops_per_token'"),
     ({"examples": [{"input": "x"}, {"input": 3}]}, "'examples[1].input'"),
-    ({"trial": "../../x"}, "'trial'"),
+    ({"id": "../../x"}, "'id'"),
     ({"status": "oom", "reason": ""}, "'reason': a record that says oom"),
-    ({"readings": [{"measure": "m", "metric": "loss", "value": 1}]}, "'readings[0].unit': missing"),
+    (
+        {"measurements": [{"measure": "m", "metric": "loss", "value": 1}]},
+        "'measurements[0].unit': missing",
+    ),
 ]
 WRONG_READINGS: list[tuple[dict[str, Any], str]] = [
     ({"value": "low"}, ".value': expected a finite number, got 'low'"),
@@ -153,8 +156,8 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line_that_names_the_f
         assert f": {words}" in reason(results, having(**changes))
     for changes, words in WRONG_READINGS:
         wrong = {"measure": "m", "metric": "x", "unit": "1", **changes}
-        line = reason(results, having(readings=[*record().to_dict()["readings"], wrong]))
-        assert line.startswith(f"{TRIAL}.json: 'readings[2]"), line
+        line = reason(results, having(measurements=[*record().to_dict()["measurements"], wrong]))
+        assert line.startswith(f"{TRIAL}.json: 'measurements[2]"), line
         assert words in line
     plain = record().to_dict()
     del plain["config"]
@@ -166,15 +169,15 @@ def test_a_number_that_is_not_finite_is_refused_though_the_digest_fits(results: 
     for word in (b"NaN", b"Infinity", b"-Infinity"):
         for number in (b"0.5", b"0.25", b"1.93"):
             rest = whole.partition(b"\n")[2].replace(number, word)
-            reason(results, vouched(SCHEMA, rest))
+            reason(results, with_checksum(SCHEMA, rest))
 
 
 def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(results: Results) -> None:
     """Fault 29. Whoever wrote it can still read it."""
     for stored in (
-        seal({"schema": SCHEMA + 1, "readings": [], "shape": "unknown"}),
+        seal({"schema": SCHEMA + 1, "measurements": [], "shape": "unknown"}),
         having(schema=10**8),
-        b'{"version": "9", "schema": 4}',
+        b'{"version": "9", "schema": 5}',
     ):
         assert "newer version" in reason(results, stored)
         with pytest.raises(NewerRecordError):
@@ -199,7 +202,7 @@ def test_a_record_of_another_trial_is_refused_whether_it_says_so_or_not(results:
     for other in others:
         plain = {**Record(trial, "ok", own, data=DATA).to_dict(), **other}
         line = reason(results, seal(plain), trial)
-        assert f"'trial': says {trial}, but its settings are of " in line
+        assert f"'id': says {trial}, but its settings are of " in line
         with pytest.raises(RecordError, match="its settings are of"):
             results.write(Record.from_dict(plain))
 

@@ -20,7 +20,7 @@ from ablations.commands import main
 from ablations.launch import Job, Outcome
 from ablations.plan import make_plan
 from ablations.runner import run
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.train.checkpoint import Checkpointer, load_weights
@@ -50,16 +50,16 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
     """Fault 38. A plan that anyone may have written is reported on: names stay inside the page."""
     configs = [config(label, seed) for label in NAMES for seed in range(2)]
     cells = [
-        {"label": own["model"]["label"], "seed": own["seed"], "measures": ["quality"],
-         "across": {own["model"]["label"]: own["model"]["label"]}, "trial": trial_of(own)}
+        {"variant": own["model"]["variant"], "seed": own["seed"], "sources": ["quality"],
+         "factors": {own["model"]["variant"]: own["model"]["variant"]}, "id": trial_of(own)}
         for own in configs
     ]  # fmt: skip
     plan = plan_document(dict.fromkeys(NAMES, cells), question="../../x", task="../../x",
-                         control=NAMES[0])  # fmt: skip
+                         baseline=NAMES[0])  # fmt: skip
     results.write_plan({**plan, "profile": "../../x"})
     for own in configs:
-        scored = Reading("per", "1", 0.1, "valid", {"step": 1})
-        given: Any = {"data": DATA, "readings": [scored], "measures": {"quality": {}}}
+        scored = Measurement("per", "1", 0.1, "valid", {"step": 1})
+        given: Any = {"data": DATA, "measurements": [scored], "sources": {"quality": {}}}
         results.write(Record(trial_of(own), "ok", own, **given))
     before = files(tmp_path)
     assert main(["report", "--results", str(results.root)]) == 0

@@ -19,7 +19,7 @@ from watching import LONG
 
 from ablations.commands import main
 from ablations.missing import missing
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from analysis.load import load
 
@@ -137,16 +137,18 @@ CONFIGS = [config(label, seed) for label in ("with", "without") for seed in rang
 
 def asked() -> dict[str, Any]:
     cells = [
-        {"label": own["model"]["label"], "seed": own["seed"], "trial": trial_of(own),
-         "measures": ["quality"]}
+        {"variant": own["model"]["variant"], "seed": own["seed"], "trial": trial_of(own),
+         "sources": ["quality"]}
         for own in CONFIGS
     ]  # fmt: skip
     return plan_document({"one": cells})
 
 
 def scored(own: dict[str, Any], attempts: int) -> Record:
-    losses = [Reading("per", "edits/phone", 0.25 + n / 99, "valid", {"step": n}) for n in range(99)]
-    given: Any = {"data": DATA, "measures": {"quality": {}}, "readings": losses}
+    losses = [
+        Measurement("per", "edits/phone", 0.25 + n / 99, "valid", {"step": n}) for n in range(99)
+    ]
+    given: Any = {"data": DATA, "sources": {"quality": {}}, "measurements": losses}
     env = {"device": "cpu", "torch": "2"}
     return Record(trial_of(own), "ok", own, attempts=attempts, env=env, **given)
 

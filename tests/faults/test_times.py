@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from ablations.benchmarks.session import TimingConfig, time_session
-from ablations.measurement import Benchmark, Place, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import Benchmark, Metric, Place
+from ablations.store.record import Measurement
 from analysis import stats
 
 CPU = torch.device("cpu")
@@ -26,7 +26,7 @@ QUICK = TimingConfig(processes=3, blocks=5, warmup=2, sample_seconds=0.002)
 class Products(Benchmark):
     """As many small matrix products as a config says."""
 
-    quantities: ClassVar = {"step_time": Quantity("s", "lower", "time", repeats="processes")}
+    metrics: ClassVar = {"step_time": Metric("s", "lower", "time", repeats="processes")}
     places: ClassVar = {"length": [1]}
 
     def prepare(self, config: Any, task: Any, device: Any, at: Place) -> Callable[[], None]:
@@ -45,20 +45,20 @@ def config(products: int) -> dict[str, Any]:
 
 def timed(
     products: int, told: Callable[[float, str], None] = lambda *_: None, **changes: Any
-) -> list[Reading]:
+) -> list[Measurement]:
     """Of so many products beside a hundred."""
     settings = TimingConfig(**{**vars(QUICK), **changes})
     candidates = {"a": config(products)}
     place = [{"length": 1}]
     taken = time_session(Products(), config(100), candidates, place, settings, CPU, told)
-    return [reading for reading in taken["a"] if reading.metric == "step_time"]
+    return [measurement for measurement in taken["a"] if measurement.metric == "step_time"]
 
 
-def judged(readings: list[Reading]) -> tuple[float, bool]:
+def judged(measurements: list[Measurement]) -> tuple[float, bool]:
     """The ratio, and whether it differs from 1, as a table of speeds has it."""
 
     def over(role: str) -> list[float]:
-        return [stats.log_ratio(getattr(r, role), r.reference or []) for r in readings]
+        return [stats.log_ratio(getattr(r, role), r.reference or []) for r in measurements]
 
     ratio, low, high = stats.ratio_ends(over("samples"), stats.noise_floor(over("twin")))
     return ratio, low > 1 or high < 1

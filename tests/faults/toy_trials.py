@@ -17,7 +17,7 @@ from typing import Any
 from ablations.launch import Report
 from ablations.signals import Stopped, catching_sigterm
 from ablations.store.files import write_atomic
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 
 CALL = f"{__name__}:train"
 
@@ -41,8 +41,8 @@ def train(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     if tries < config.get("times", 1_000):
         DO[config.get("do", "nothing")]({"config": config, **paths}, report)
     env = {"code": asked["code"], "worker": os.getpid(), "driver": config.get("driver")}
-    loss = Reading("loss", "nats/token", 1 / (1 + len(trial)), split="valid")
-    record = Record(trial, "ok", config, env=env, readings=[loss])
+    loss = Measurement("loss", "nats/token", 1 / (1 + len(trial)), split="valid")
+    record = Record(trial, "ok", config, env=env, measurements=[loss])
     if config.get("do") == "diverge":
         record.status, record.reason = "diverged", "loss nan at step 3"
     if begun := _begun(paths):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.build import FAMILIES, build, resolve
-from model.config import ConfigError, Family, choice, validate
+from model.config import ConfigError, Registry, choice, validate
 from model.flops import parameters
 from model.presets import load, names
 from model.strict_yaml import parse_yaml
@@ -123,8 +123,8 @@ def test_aliases_that_multiply_are_refused_with_file_and_line() -> None:
         parse_yaml("a: &a [*a]", "own.yaml")
 
 
-WHEEL = Family("wheel")
-CAR = Family("car")
+WHEEL = Registry("wheel")
+CAR = Registry("car")
 
 
 @WHEEL.register("wood")
@@ -307,7 +307,7 @@ def test_a_bare_name_means_what_is_written_here() -> None:
     for family in FAMILIES:
         if family.word != "model":
             known = DEFAULTS.get(family.word, {})
-            for name in family.parts:
+            for name in family.components:
                 assert family.resolve(name) == {"name": name, **known.get(name, {})}, family.word
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from model.attention import MASK
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.generate import Decoding, Question, beam, generate, greedy, sample
+from model.generate import Decoding, Question, beam, greedy, sample
 from model.mixers import MIXER
 from model.positions import POSITION
 
@@ -29,7 +30,7 @@ SOURCE = Question(PROMPT.prompt, PROMPT.prompt_lengths)
 BOTH = Question(SOURCE.source, SOURCE.source_lengths, PROMPT.prompt, PROMPT.prompt_lengths)
 ASKED = [("decoder", PROMPT), ("encoder_decoder", SOURCE), ("encoder_decoder", BOTH)]
 KEPT: dict[str, dict[str, Any]] = {  # a state is kept
-    **{mixer: {"mixer": mixer} for mixer in MIXER.parts},
+    **{mixer: {"mixer": mixer} for mixer in MIXER.components},
     "grouped": {"mixer": {"name": "attention", "n_kv_heads": 1}},
     "window": {"mixer": {"name": "window", "reach": 2}},
     "rotary": {"position": "rotary"},
@@ -43,10 +44,11 @@ KEPT: dict[str, dict[str, Any]] = {  # a state is kept
 # before it, so nothing can be kept.
 ANEW: dict[str, dict[str, Any]] = {
     **{f"mask {name}, open": {"path": "explicit", "mask": name, "causal_decoder": False}
-       for name in MASK.parts},
+       for name in MASK.components},
     **{f"open {mixer} with {position}":
        {"mixer": mixer, "position": position, "causal_decoder": False}
-       for mixer, position in zip(sorted(MIXER.parts), sorted(POSITION.parts), strict=True)},
+       for mixer, position in zip(
+           sorted(MIXER.components), sorted(POSITION.components), strict=True)},
     "mask zero": {"path": "explicit", "mask": "zero"},
 }  # fmt: skip
 CASES = {**KEPT, **ANEW}
@@ -129,15 +131,6 @@ def test_the_colder_the_draws_the_nearer_to_greedy() -> None:
         assert [answer.tokens for answer in cold] == likeliest
 
 
-def test_a_sequence_stops_at_its_own_end_and_others_go_on() -> None:
-    script = iter([[3, EOS, 4], [EOS, 5], [5], [5]])  # closed rows leave the batch
-    question = Question(prompt=torch.tensor([[3], [4], [5]]))
-    answers = generate(
-        made("attention", "decoder"), question, 4, lambda _: torch.tensor(next(script))
-    )
-    assert [answer.tokens for answer in answers] == [[3], [], [4, 5, 5, 5]]
-
-
 def test_what_cannot_be_asked_is_said_in_words() -> None:
     model = made("attention", "decoder")
     for wrong, named in [
@@ -214,15 +207,13 @@ def drawn(seed: int) -> Logs:
 
 
 def test_to_stop_early_loses_nothing() -> None:
-    for power in [0.0, 0.6, 1.0, 2.0]:
-        for width in [1, 2, 3]:
-            for seed in range(10):
-                for max_new in (1, 4, 7):
-                    answers = found(drawn(seed), max_new, width, power)
-                    by_hand = slow(drawn(seed), max_new, width, power)
-                    assert [tokens for tokens, _ in answers] == [tokens for tokens, _ in by_hand]
-                    values = [value for _, value in by_hand]
-                    assert [value for _, value in answers] == pytest.approx(values)
+    for power, width in product([0.0, 0.6, 1.0, 2.0], [1, 2, 3]):
+        for seed, max_new in product(range(10), (1, 4, 7)):
+            answers = found(drawn(seed), max_new, width, power)
+            by_hand = slow(drawn(seed), max_new, width, power)
+            assert [tokens for tokens, _ in answers] == [tokens for tokens, _ in by_hand]
+            values = [value for _, value in by_hand]
+            assert [value for _, value in answers] == pytest.approx(values)
 
 
 def test_a_search_that_cannot_win_any_more_is_given_up() -> None:

@@ -60,16 +60,6 @@ def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
         torch.testing.assert_close(rows, views[f"decoder.blocks.0.mixer.project.{part}.weight"])
 
 
-def test_gates_of_an_lstm_are_drawn_apart_and_biases_start_at_zero() -> None:
-    model = build({"name": "recurrent", "d_model": 8}, 9, 9, seed=0)
-    views = {name: view for name, view, _ in logical_parameters(model)}
-    names = ("input", "forget", "cell", "output")
-    gates = [views[f"decoder.cells.0.{gate}.weight_ih_l0"] for gate in names]
-    assert all(gate.shape == (8, 8) for gate in gates)
-    assert not torch.equal(gates[0], gates[1])
-    assert all(not view.any() for name, view in views.items() if ".bias" in name)
-
-
 def test_a_forget_gates_biases_sum_to_what_was_asked_for_and_no_other_moves() -> None:
     for written, place in [
         ({"name": "recurrent", "d_model": 6}, "cell"),
@@ -149,16 +139,6 @@ def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:
             assert rms(positions_alone(model)) == pytest.approx(std, rel=0.02)
 
 
-def test_only_the_size_changes_with_the_deviation() -> None:
-    """So that two sizes are compared from the same directions, and all else is paired."""
-    plain, larger = (made(position={"name": "learned", "std": std}) for std in (None, 1.0))
-    torch.testing.assert_close(positions_alone(plain) * D**0.5, positions_alone(larger))
-    for (name, one), (_, other) in zip(
-        plain.named_parameters(), larger.named_parameters(), strict=True
-    ):
-        assert torch.equal(one, other) == ("position.table" not in name)
-
-
 LABELS = [[3, IGNORE, 0], [IGNORE, 4, 1]]
 
 
@@ -183,16 +163,6 @@ def test_one_class_a_sequence_is_scored_like_one_label_a_token() -> None:
         by_hand(row, label) for row, label in zip(logits_BC.tolist(), [4, 0, 2], strict=True)
     )
     assert_equals(cross_entropy(logits_BC, torch.tensor([4, 0, 2])), expected)
-
-
-def test_what_is_ignored_gets_no_gradient() -> None:
-    for over in ["all", "other"]:
-        logits_BTV = random(2, 3, 5).requires_grad_()
-        cross_entropy(logits_BTV, torch.tensor(LABELS), 0.1, over).backward()
-        is_ignored = torch.tensor(LABELS) == IGNORE
-        assert logits_BTV.grad is not None
-        assert not logits_BTV.grad[is_ignored].any()
-        assert logits_BTV.grad[~is_ignored].all()
 
 
 TARGET = torch.tensor([[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]])

@@ -17,6 +17,7 @@ from slow_formulas import (
     assert_equals,
     attention,
     calls,
+    dot,
     linear,
     random,
     randomised,
@@ -26,10 +27,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import MASK, PATH, SCALE, SIMILARITY
-from model.batch import Batch, positions
+from model.batch import positions
 from model.build import build
 from model.init import logical_parameters
 from model.mixers import MIXER, Context, Mixer
+from model.mixers.attention import Attention, Scoring
 from model.mixers.recurrences import scan
 from model.positions import POSITION, Position
 
@@ -49,17 +51,14 @@ def make(
     """The mixer, in double precision, with no weight of zero or one."""
     sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "max_len": max_len}
     mask = MASK.build("infinity")
-    parts = {
-        "mask": mask,
-        "path": PATH.build(path, mask=mask),
-        "scale": SCALE.build(scale, **sizes),
-        "similarity": SIMILARITY.build("dot"),
-        "position": position or POSITION.build("none"),
-        "attention_dropout": 0.0,
-    }
-    return randomised(
-        MIXER.build(written, **sizes, **parts, layer=layer, causal=causal, cross=cross)
+    scoring = Scoring(
+        position or POSITION.build("none"),
+        SCALE.build(scale, **sizes),
+        SIMILARITY.build("dot"),
+        PATH.build(path, mask=mask),
     )
+    where = {"layer": layer, "causal": causal, "cross": cross}
+    return randomised(MIXER.build(written, **sizes, **where, mask=mask, scoring=scoring))
 
 
 def run(mixer: Mixer, x: Tensor, causal: bool, lengths: list[int] | None = None) -> Tensor:
@@ -201,7 +200,7 @@ def test_a_recurrent_mixer_is_its_equations() -> None:
             check_by_hand(mixer, causal, partial(both_ways, layer, mixer, causal))
 
 
-@pytest.mark.parametrize("path", sorted(PATH.parts))
+@pytest.mark.parametrize("path", sorted(PATH.components))
 def test_basic_attention_weighs_tokens_by_their_own_products(path: str) -> None:
     for causal in [True, False]:
         for scale, factor in [("none", 1.0), ("sqrt_d_head", (D // HEADS) ** -0.5)]:
@@ -288,7 +287,7 @@ def stepped(mixer: Any, x: Tensor, sizes: list[int]) -> Tensor:
 CHUNKS = ([1] * 11, [2, 1, 5, 3], [7, 4])
 
 
-@pytest.mark.parametrize("name", ["absolute", *sorted(POSITION.parts)])
+@pytest.mark.parametrize("name", ["absolute", *sorted(POSITION.components)])
 def test_a_window_asks_every_position_scheme_what_full_attention_asks(name: str) -> None:
     for causal in [True, False]:
         position = scheme(name, causal)
@@ -306,35 +305,6 @@ def test_a_window_asks_every_position_scheme_what_full_attention_asks(name: str)
             x = random(2, 11, D)
             for sizes in CHUNKS:
                 assert_equals(stepped(mixer, x, sizes), run(mixer, x, causal=True))
-
-
-def test_steps_and_chunks_give_what_one_pass_gives() -> None:
-    for written, layer in [
-        ({"name": "window", "reach": 5, "n_kv_heads": 1}, 0),
-        ({"name": "basic"}, 0),
-        ({"name": "convolution", "kernel": 1}, 0),
-        ({"name": "convolution", "kernel": 3}, 0),
-        ({"name": "convolution", "kernel": 2, "dilated": True}, 2),
-        *(({"name": name, "form": form}, 0) for name in STEPS for form in ("kernel", "steps")),
-        ({"name": "mingru"}, 0),
-    ]:
-        mixer, x = make(written, causal=True, layer=layer), random(2, 11, D)
-        for sizes in CHUNKS:
-            assert_equals(stepped(mixer, x, sizes), run(mixer, x, causal=True))
-
-
-def test_blocks_of_padding_are_finite_and_so_are_gradients() -> None:
-    for causal in [True, False]:
-        for path in sorted(PATH.parts):
-            absolute = scheme("absolute", causal)
-            mixer = make({"name": "window", "reach": 2}, path=path, position=absolute)
-            x = random(2, 13, D).requires_grad_()
-            y = run(mixer, x, causal, [13, 1])
-            assert y.isfinite().all()
-            y.square().sum().backward()
-            for tensor in (x, *mixer.parameters()):
-                assert tensor.grad is not None
-                assert tensor.grad.isfinite().all()
 
 
 def flops(mixer: Mixer, length: int) -> int:
@@ -381,19 +351,6 @@ def encoder(mixer: Any, **changes: Any) -> Any:
     return build({**written, "mixer": mixer, "position": "none", **changes}, 9, 9, seed=0)
 
 
-def test_without_a_mixer_no_token_learns_of_another() -> None:
-    model = randomised(encoder("none"))
-    source = torch.tensor([[3, 4, 5, 6]])
-    before = model(Batch(labels=source, source=source))
-    for changed in range(4):
-        other = source.clone()
-        other[0, changed] = 7
-        after = model(Batch(labels=source, source=other))
-        same = torch.tensor([place != changed for place in range(4)])
-        assert_equals(after[0, same], before[0, same])
-        assert (after[0, changed] - before[0, changed]).abs().max() > 1e-3
-
-
 def test_both_forms_start_with_the_same_weights_gate_by_gate() -> None:
     for name in STEPS:
         kernel, steps = (
@@ -423,3 +380,165 @@ def test_an_option_reaches_cross_attention_where_that_has_the_same() -> None:
     ]:
         assert cross(mixer) == cross({"name": "attention", **reaching})
         assert (cross(mixer) != plain) == bool(reaching)
+
+
+D_MODEL, N_HEADS, D_HEAD = 8, 2, 3  # heads that do not fill the width
+PATHS = pytest.mark.parametrize("path", ["explicit", "row", "loop", "fused"])
+
+
+def attending(
+    path: str,
+    cross: bool = False,
+    n_heads: int = N_HEADS,
+    scale: str = "sqrt_d_head",
+    similarity: str = "dot",
+    mask: str = "infinity",
+    **options: Any,
+) -> Attention:
+    sizes = {"d_model": D_MODEL, "n_heads": n_heads, "d_head": D_HEAD}
+    scoring = Scoring(
+        POSITION.build("none"),
+        SCALE.build(scale, **sizes),
+        SIMILARITY.build(similarity),
+        PATH.build(path, mask=MASK.build(mask)),
+    )
+    given = {**sizes, "scoring": scoring, "cross": cross}
+    return randomised(MIXER.build({"name": "attention", **options}, **given))
+
+
+def by_hand(
+    mixer: Attention,
+    asking: Tensor,
+    asked: Tensor,
+    lengths: list[int],
+    causal: bool,
+    unit: bool = False,
+    **formula: Any,
+) -> list[Matrix]:
+    """For each sequence: project, attend, project back. `lengths` are those of what is asked."""
+    n_heads = mixer.n_kv_heads * mixer.group
+    wide, narrow = n_heads * D_HEAD, mixer.n_kv_heads * D_HEAD
+    weight, bias = affine(mixer.project)
+    biases = bias or [0.0] * len(weight)
+    if mixer.cross:
+        more, more_bias = affine(mixer.project_memory)
+        weight, biases = weight + more, biases + (more_bias or [0.0] * len(more))
+    rows = [slice(0, wide), slice(wide, wide + narrow), slice(wide + narrow, wide + 2 * narrow)]
+    answers = []
+    for x, memory, length in zip(asking.tolist(), asked.tolist(), lengths, strict=True):
+        q, k, v = (
+            [linear(token, weight[part], biases[part]) for token in tokens]
+            for part, tokens in zip(rows, (x, memory, memory), strict=True)
+        )
+        if unit:
+            q, k = [unit_heads(token) for token in q], [unit_heads(token) for token in k]
+        mixed = attention(
+            q, k, v, n_heads, lambda t, s, n=length: s < n and (s <= t or not causal),
+            n_kv_heads=mixer.n_kv_heads, **formula,
+        )  # fmt: skip
+        answers.append([linear(token, *affine(mixer.out)) for token in mixed])
+    return answers
+
+
+def unit_heads(token: Vector) -> Vector:
+    heads = [token[at : at + D_HEAD] for at in range(0, len(token), D_HEAD)]
+    return [v / math.sqrt(dot(head, head)) for head in heads for v in head]
+
+
+@PATHS
+def test_attention_is_softmax_of_scaled_scores_times_values(path: str) -> None:
+    """Neighbouring heads of queries share a head of keys and values; padding has no weight."""
+    x_BTD, memory_BSD, lengths = random(3, 5, D_MODEL), random(3, 4, D_MODEL, seed=2), [5, 2, 1]
+    for n_kv_heads, bias in [(1, True), (2, False), (4, True)]:
+        mixer = attending(path, n_heads=4, n_kv_heads=n_kv_heads, bias=bias)
+        assert mixer.project.out_features == (4 + 2 * n_kv_heads) * D_HEAD
+        past = Context(positions(5, x_BTD), causal=True)
+        assert_equals(mixer(x_BTD, past)[0], by_hand(mixer, x_BTD, x_BTD, [5] * 3, causal=True))
+        real = Context(positions(5, x_BTD), lengths=torch.tensor(lengths))
+        assert_equals(mixer(x_BTD, real)[0], by_hand(mixer, x_BTD, x_BTD, lengths, causal=False))
+        for memory in ([4] * 3, [4, 1, 3]):
+            mixer = attending(path, cross=True, n_heads=4, n_kv_heads=n_kv_heads, bias=bias)
+            read = Context(
+                positions(5, x_BTD),
+                causal=True,
+                memory=memory_BSD,
+                memory_lengths=torch.tensor(memory),
+            )
+            expected = by_hand(mixer, x_BTD, memory_BSD, memory, causal=False)
+            assert_equals(mixer(x_BTD, read)[0], expected)
+
+
+@PATHS
+def test_the_cosine_counts_directions_alone(path: str) -> None:
+    for cross in [False, True]:
+        mixer = attending(path, cross=cross, similarity="cosine", scale="none")
+        x_BTD, memory_BSD = random(2, 5, D_MODEL), random(2, 4, D_MODEL, seed=2)
+        asked = memory_BSD if cross else x_BTD
+        context = Context(positions(5, x_BTD), causal=True, memory=memory_BSD)
+        expected = by_hand(
+            mixer, x_BTD, asked, [asked.shape[1]] * 2, causal=not cross, unit=True, scale=1.0
+        )
+        assert_equals(mixer(x_BTD, context)[0], expected)
+
+
+SCALES = {
+    "sqrt_d_head": 1 / math.sqrt(D_HEAD),
+    "sqrt_d_model": 1 / math.sqrt(D_MODEL),
+    "linear": 1 / D_HEAD,
+    "none": 1.0,
+    "learned": [2.0, 0.3],  # each head's own
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCALE.components))
+def test_scores_are_multiplied_as_the_name_of_the_scale_says(name: str) -> None:
+    for path in ["explicit", "fused"]:
+        mixer, x_BTD, factor = attending(path, scale=name), random(2, 5, D_MODEL), SCALES[name]
+        if isinstance(factor, list):
+            mixer.scale.load_state_dict({"log": torch.tensor(factor, dtype=torch.float64).log()})
+        y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD)))
+        assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=False, scale=factor))
+
+
+def test_a_learned_scale_starts_at_one_over_the_root_or_where_it_is_told() -> None:
+    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1}
+    for scale, start in [("learned", 0.5), ({"name": "learned", "start": 3.0}, 3.0)]:
+        model: Any = build({**choice, "scale": scale}, None, 9, seed=0)
+        log_H = model.decoder.blocks[0].mixer.scale.log
+        assert log_H.exp().tolist() == pytest.approx([start] * 2)
+
+
+@pytest.mark.parametrize("path", ["explicit", "row", "loop"])
+def test_the_zero_mask_gives_what_it_should_hide_a_score_of_zero(path: str) -> None:
+    mixer = attending(path, mask="zero")
+    x_BTD = random(2, 5, D_MODEL)
+    y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD), causal=True))
+    assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=True, hidden=0.0))
+
+
+@PATHS
+def test_a_bias_is_added_to_the_scaled_scores_of_what_is_neither_late_nor_padding(
+    path: str,
+) -> None:
+    q, k, v = (random(1, 1, 4, D_HEAD, seed=seed) for seed in range(3))
+    bias_HTS = random(1, 4, 4, seed=3)
+    along = PATH.build(path, mask=MASK.build("infinity"))
+    keep = torch.tensor([True, True, False, True])
+    y, _ = along(q, k, v, 0.5, causal=True, keep_BHTS=keep[None, None, None], bias_BHTS=bias_HTS)
+    scores = 0.5 * q @ k.transpose(-2, -1) + bias_HTS
+    for t in range(4):
+        seen = [s for s in range(t + 1) if keep[s]]
+        weights = scores[0, 0, t, seen].softmax(dim=0)
+        torch.testing.assert_close(y[0, 0, t], weights @ v[0, 0, seen])
+
+
+def test_a_vector_without_a_direction_scores_zero_and_has_a_finite_gradient() -> None:
+    cosine: Any = SIMILARITY.build("cosine")
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        q, k = torch.zeros(1, 1, 2, 8, dtype=dtype), random(1, 1, 3, 8).to(dtype)
+        compared_q, compared_k = cosine.compared(q.requires_grad_(), k)
+        scores = compared_q @ compared_k.transpose(-2, -1)
+        assert scores.tolist() == [[[[0.0] * 3] * 2]]
+        (scores.square().sum() + scores.sum()).backward()
+        assert q.grad is not None
+        assert q.grad.isfinite().all()

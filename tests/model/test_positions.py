@@ -21,6 +21,22 @@ from model.build import build
 from model.mixers import Context
 from model.positions import POSITION
 
+
+def test_past_its_last_position_a_scheme_says_what_to_do_or_goes_on() -> None:
+    for name in POSITION.components:
+        model, given = whole(name, max_len=6, depth=1), tokens(1, 7)
+        if name not in ("learned", "binary"):
+            assert model(Batch(labels=given, inputs=given)).isfinite().all()
+            continue
+        _, decoding = model.step(given[:, :6], model.begin(1, 9, None, None))
+        for past in (
+            lambda model=model, given=given: model(Batch(labels=given, inputs=given)),
+            lambda model=model, given=given, after=decoding: model.step(given[:, 6:], after),
+        ):
+            with pytest.raises(ValueError, match="asked for 7: the model needs max_len=7"):
+                past()
+
+
 SIZES = {"d_model": 16, "n_heads": 2, "depth": 3, "max_len": 32}
 ABSOLUTE: dict[str, Any] = {
     "index": {"name": "index"},
@@ -114,24 +130,6 @@ def test_at_every_layer_means_before_every_block() -> None:
         for block in stack.blocks:
             x_BTD, _ = block(x_BTD + told_TD, context)
         assert_near(stack(given, context)[0], stack.norm(x_BTD))
-
-
-def test_past_its_last_position_a_scheme_says_what_to_do() -> None:
-    for name in ["learned", "binary"]:
-        model = whole(name, max_len=6)
-        given = tokens(1, 7)
-        with pytest.raises(ValueError, match="max_len=6, asked for 7: the model needs max_len=7"):
-            model(Batch(labels=given, inputs=given))
-        _, decoding = model.step(given[:, :6], model.begin(1, 9, None, None))
-        with pytest.raises(ValueError, match="max_len=6, asked for 7: the model needs max_len=7"):
-            model.step(given[:, 6:], decoding)
-
-
-def test_the_other_schemes_go_on_past_max_len() -> None:
-    for name in ["none", "index", "sinusoidal", "rotary", "alibi", "t5", "shaw"]:
-        given = tokens(1, 300)
-        logits = whole(name, max_len=6, depth=1)(Batch(labels=given, inputs=given))
-        assert logits.isfinite().all()
 
 
 # Queries and keys.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -33,14 +34,59 @@ from model.feedforward import FEEDFORWARD
 from model.heads import HEAD
 from model.residual import NORM, RESIDUAL
 
-TWO_LAYERS: dict[str, tuple[dict[str, Any], Callable[[float], float]]] = {
+ACTIVATIONS: dict[str, tuple[dict[str, Any], Callable[[float], float]]] = {
     "linear": ({"name": "linear"}, lambda x: x),
     "relu": ({"name": "relu"}, relu),
     "gelu": ({"name": "gelu"}, gelu),
     "gelu by tanh": ({"name": "gelu", "approximate": "tanh"}, gelu_tanh),
+    "swiglu": ({"name": "swiglu"}, silu),
+    "geglu": ({"name": "geglu"}, gelu),
 }
-GATED = {"swiglu": silu, "geglu": gelu}
-BIAS = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_a_feedforward_is_its_formula_and_drops_its_hidden_layer_in_training(name: str) -> None:
+    choice, bend = ACTIVATIONS[name]
+    for bias in (True, False):
+        written = {**choice, "ratio": 2.5, "bias": bias}
+        part = randomised(FEEDFORWARD.build(written, d_model=6, feedforward_dropout=0.99))
+        is_gated = hasattr(part, "into")
+        assert (part.into if is_gated else part.up).out_features == 15 * (1 + is_gated)
+
+        def by_hand(token: Vector, part: Any = part, is_gated: bool = is_gated) -> Vector:
+            wide = linear(token, *affine(part.into if is_gated else part.up))
+            hidden = [bend(v) for v in wide[:15]]
+            if is_gated:
+                hidden = [g * u for g, u in zip(hidden, wide[15:], strict=True)]
+            return linear(hidden, *affine(part.down))
+
+        x_BTD = random(2, 3, 6)
+        assert_equals(part(x_BTD), each(x_BTD, by_hand))
+        part.train().dropout.p = 1.0
+        left = part.down.bias if bias else torch.zeros(6, dtype=torch.float64)
+        torch.testing.assert_close(part(x_BTD), left.expand(2, 3, 6))
+
+
+UNTIED: list[tuple[dict[str, Any], tuple[int, int], str]] = [
+    ({"tied": "all"}, (11, 9), "tied=all: source and target have 11 and 9 tokens"),
+    ({"tied": "output", "kind": "encoder"}, (11, 9), "tied=output: needs a head over the same"),
+    ({"tied": "output", "kind": "encoder", "head": "bare"}, (9, 9), "tied=output: needs a head"),
+    ({"tied": "all", "kind": "encoder", "head": "classes"}, (9, 9), "tied=all: needs a head"),
+    ({"tied": "output", "position": {"name": "learned", "join": "concat"}}, (9, 9),
+     "tied=output: .* positions not concatenated"),
+]  # fmt: skip
+
+
+def test_tables_are_one_as_far_as_written_or_the_reason_is_given() -> None:
+    for tied in ["free", "output", "all"]:
+        model: Any = build({**FREE, "tied": tied}, 9, 9, seed=0)
+        source, target = (stack.embedding.tokens.weight for stack in (model.encoder, model.decoder))
+        assert (model.head.project.weight is target) == (tied != "free")
+        assert (source is target) == (tied == "all")
+        assert model.head.project.bias.shape == (9,)
+    for written, sizes, words in UNTIED:
+        with pytest.raises(ConfigError, match=words):
+            build({**FREE, **written}, *sizes, seed=0)
 
 
 def each(x_BTD: torch.Tensor, formula: Callable[[Vector], Vector]) -> list[list[Vector]]:
@@ -75,52 +121,6 @@ def test_rms_norm_divides_by_the_root_of_the_mean_square_then_scales() -> None:
 def test_no_norm_is_the_stream_as_it_comes() -> None:
     x_BTD = random(2, 3, 6)
     assert NORM.build("none", d_model=6)(x_BTD) is x_BTD
-
-
-@pytest.mark.parametrize("name", TWO_LAYERS)
-@BIAS
-def test_a_feedforward_widens_bends_and_narrows(name: str, bias: bool) -> None:
-    choice, bend = TWO_LAYERS[name]
-    part = randomised(made({**choice, "ratio": 2.5, "bias": bias}))
-    assert part.up.out_features == 15
-    assert (part.up.bias is None) == (part.down.bias is None) == (not bias)
-
-    def by_hand(token: Vector) -> Vector:
-        return linear([bend(v) for v in linear(token, *affine(part.up))], *affine(part.down))
-
-    x_BTD = random(2, 3, 6)
-    assert_equals(part(x_BTD), each(x_BTD, by_hand))
-
-
-@pytest.mark.parametrize("name", GATED)
-@BIAS
-def test_a_gated_feedforward_multiplies_what_it_widens(name: str, bias: bool) -> None:
-    part = randomised(made({"name": name, "ratio": 2.5, "bias": bias}))
-    assert part.into.out_features == 2 * 15
-
-    def by_hand(token: Vector) -> Vector:
-        both = linear(token, *affine(part.into))
-        wide = [GATED[name](g) * u for g, u in zip(both[:15], both[15:], strict=True)]
-        return linear(wide, *affine(part.down))
-
-    x_BTD = random(2, 3, 6)
-    assert_equals(part(x_BTD), each(x_BTD, by_hand))
-
-
-def made(choice: Any, dropout: float = 0.0) -> Any:
-    return FEEDFORWARD.build(choice, d_model=6, feedforward_dropout=dropout)
-
-
-@pytest.mark.parametrize("name", sorted(set(FEEDFORWARD.parts) - {"none"}))
-def test_dropout_acts_between_the_layers_and_in_training_alone(name: str) -> None:
-    """Nearly everything inside is dropped, so what is left is the bias of the last layer."""
-    part, x_BTD = randomised(made(name, dropout=0.99)), random(2, 3, 6)
-    still = part(x_BTD)
-    assert_equals(still, randomised(made(name))(x_BTD).tolist())
-    part.train()
-    part.dropout.p = 1.0
-    torch.testing.assert_close(part(x_BTD), part.down.bias.expand(2, 3, 6))
-    assert (still - part.down.bias).abs().max() > 0.1
 
 
 def test_without_a_feedforward_the_block_leaves_the_sublayer_and_its_norm_out() -> None:
@@ -175,7 +175,7 @@ def by_hand(name: str, x: Vector, norms: list[Step], steps: list[Step]) -> Vecto
     return x
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.parts))
+@pytest.mark.parametrize("name", sorted(RESIDUAL.components))
 def test_a_residual_part_is_its_equation(name: str) -> None:
     residual = made_residual(name)
     assert len(residual.norms) == NORMS[name]
@@ -187,18 +187,15 @@ def test_a_residual_part_is_its_equation(name: str) -> None:
     assert_equals(y_BTD, expected)
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.parts))
-@pytest.mark.parametrize("written", [None, True, False])
-def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written(
-    name: str, written: bool | None
-) -> None:
+def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written() -> None:
     choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, "norm": "rms"}
-    stack = build({**choice, "residual": name, "final_norm": written}, None, 9, seed=0).decoder
-    expected = name != "post" if written is None else written
-    assert isinstance(stack.norm, torch.nn.RMSNorm if expected else torch.nn.Identity)
+    for name, written in product(sorted(RESIDUAL.components), [None, True, False]):
+        model = build({**choice, "residual": name, "final_norm": written}, None, 9, seed=0)
+        expected = name != "post" if written is None else written
+        assert isinstance(model.decoder.norm, torch.nn.RMSNorm if expected else torch.nn.Identity)
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.parts))
+@pytest.mark.parametrize("name", sorted(RESIDUAL.components))
 def test_dropout_takes_what_a_sublayer_adds_and_never_the_stream(name: str) -> None:
     x_BTD, residual = random(2, 3, WIDTH), made_residual(name, dropout=1.0).train()
     expected = torch.zeros_like(x_BTD) if name == "none" else x_BTD
@@ -276,33 +273,3 @@ def test_an_encoder_reads_both_ways_unless_it_is_causal() -> None:
 
 
 # Which tables are one.
-
-
-@pytest.mark.parametrize("tied", ["free", "output", "all"])
-def test_tables_are_one_as_far_as_written(tied: str) -> None:
-    model: Any = build({**FREE, "tied": tied}, 9, 9, seed=0)
-    source = model.encoder.embedding.tokens.weight
-    target = model.decoder.embedding.tokens.weight
-    assert (model.head.project.weight is target) == (tied != "free")
-    assert (source is target) == (tied == "all")
-    assert model.head.project.bias.shape == (9,)
-
-
-def test_tables_that_cannot_be_one_are_refused() -> None:
-    for written, sizes, words in [
-        ({"tied": "all"}, (11, 9), "tied=all: source and target have 11 and 9 tokens"),
-        ({"tied": "output", "kind": "encoder"}, (11, 9), "tied=output: needs a head over the same"),
-        (
-            {"tied": "output", "kind": "encoder", "head": "bare"},
-            (9, 9),
-            "tied=output: needs a head",
-        ),
-        ({"tied": "all", "kind": "encoder", "head": "classes"}, (9, 9), "tied=all: needs a head"),
-        (
-            {"tied": "output", "position": {"name": "learned", "join": "concat"}},
-            (9, 9),
-            "tied=output: .* positions not concatenated",
-        ),
-    ]:
-        with pytest.raises(ConfigError, match=words):
-            build({**FREE, **written}, *sizes, seed=0)

@@ -88,19 +88,6 @@ def asking(segments: Tensor | None) -> Batch:
     return Batch(SOURCE, source=SOURCE, source_lengths=LENGTHS, segments=segments)
 
 
-def test_each_token_is_given_the_vector_of_its_segment() -> None:
-    embedding = segmented(position="none").encoder.embedding
-    vectors_BSD = embedding(SOURCE, torch.arange(4), SEGMENTS)
-    for row in range(2):
-        for at in range(4):
-            token = embedding.tokens.weight[SOURCE[row, at]]
-            segment = embedding.segments.weight[SEGMENTS[row, at]]
-            expected = [
-                t * 8**0.5 + s for t, s in zip(token.tolist(), segment.tolist(), strict=True)
-            ]
-            assert vectors_BSD[row, at].tolist() == pytest.approx(expected, abs=1e-12)
-
-
 def test_without_segments_all_tokens_are_of_the_first() -> None:
     model = segmented()
     expected = model(asking(torch.zeros_like(SOURCE)))
@@ -299,7 +286,7 @@ SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 RECURRENT: list[dict[str, Any]] = [
     {"kind": "decoder"},
     {"kind": "decoder", "tied": True},
-    *({"score": score} for score in sorted(SCORE.parts)),
+    *({"score": score} for score in sorted(SCORE.components)),
 ]
 
 
@@ -325,7 +312,9 @@ def test_dropout_is_on_the_way_up_and_never_through_time() -> None:
     for options in RECURRENT:
         model, batch = recurrent(cell="lstm", **options).train(), padded_batch()
         upward, through_time = [], []
-        cells = [module for module in model.modules() if isinstance(module, CELL.parts["lstm"])]
+        cells = [
+            module for module in model.modules() if isinstance(module, CELL.components["lstm"])
+        ]
         for module in (*cells, model.head):
             module.register_forward_pre_hook(lambda _, given, to=upward: to.append(given[0]))
         for module in model.decoder.cells:

@@ -1,1 +1,1 @@
-"""Where examples come from: packages, files of the user's own, and how text is cut."""
+"""Sources of examples: packages, a user's own files, and tokenizers."""

@@ -39,12 +39,12 @@ _VARIANT = re.compile(r"(?<=.)\(\d+\)$")
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Words and how they are said, by split; what they are made of; and where they come from."""
+    """Words and pronunciations by split, their letters and phones, and their source."""
 
     words: dict[str, tuple[str, ...]]
     """Split → its words."""
     said: dict[str, Said]
-    """Split → at least its words, and how they are said."""
+    """Split → pronunciations of at least its words."""
     letters: Sequence[str]
     phones: Sequence[str]
     longest: int
@@ -96,7 +96,7 @@ def from_files(
 def read_file(
     path: str, stress: bool, letters: Sequence[str] = (), phones: Sequence[str] = ()
 ) -> Said:
-    """The words of a file in their order; a ValueError says in one line what to mend.
+    """The words of a file in their order; a ValueError says in one line what to fix.
 
     Where letters and phones are given, others are refused. Without `stress` a last 0, 1 or 2 is
     dropped from the phones of CMUdict's format, then pronunciations that have become equal.
@@ -239,7 +239,7 @@ def choose(
 
 @cache
 def _splitting(by: str) -> tuple[Iterator[str], dict[str, list[str]]]:
-    """The words that no choice has come to yet, and the others by their split."""
+    """The words not yet split, in order, and those already split."""
     return iter(_in_order()), {"train": [], "valid": [], "test": []}
 
 

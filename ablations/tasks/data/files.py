@@ -22,7 +22,7 @@ _BROUGHT = "ABLATIONS_FILES"
 
 
 def brought_to(path: str) -> Path | None:
-    """Where a copy of a file of the driver's belongs on a machine that has none of its disks."""
+    """The path of the copy of a driver's file on a machine without its disks."""
     folder = os.environ.get(_BROUGHT)
     return None if folder is None else Path(folder, hashlib.sha256(path.encode()).hexdigest())
 
@@ -43,7 +43,7 @@ def split_of(digest: bytes) -> str:
 
 
 def read_text(path: str) -> str:
-    """The whole file, or the copy that was brought here; a ValueError says `path:line: reason`."""
+    """The whole file, or its copy on this machine; a ValueError says `path:line: reason`."""
     copy = brought_to(path)
     try:
         written = read_file(path if copy is None or not copy.exists() else copy)

@@ -1,4 +1,4 @@
-"""The ways to cut a text into tokens: characters, words, or pieces of words."""
+"""Tokenizers: characters, words, or byte pairs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.batch import BOS, EOS, PAD
-from model.config import ConfigError, Family
+from model.config import ConfigError, Registry
 
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 assert (PAD, BOS, EOS) == (0, 1, 2)
 
 
 class Vocabulary:
-    """PAD, BOS and EOS, then perhaps one id for all that is unknown, then the symbols in order."""
+    """PAD, BOS and EOS, then an optional id for unknown symbols, then the symbols in order."""
 
     def __init__(self, symbols: Sequence[str], unknown: bool = False) -> None:
         special = (*SPECIAL, "<unk>") if unknown else SPECIAL
@@ -57,16 +57,16 @@ class Vocabulary:
         return [self.names[index] for index in ids]
 
 
-TOKENS = Family("tokens")
+TOKENS = Registry("tokens")
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # and forbidden in XML
 
 ANY_CHARACTER = math.log(0x110000)
-"""Nats that name one character among all of Unicode."""
+"""Nats to encode any one character of Unicode."""
 
 
 def learned(written: Any, text: str) -> Tokens:
-    """The chosen tokens, as the training text decides them."""
+    """The chosen tokenizer, learned from the training text."""
     try:
         tokens: Tokens = TOKENS.build(written, text=text)
     except ConfigError as error:
@@ -75,7 +75,7 @@ def learned(written: Any, text: str) -> Tokens:
 
 
 class Tokens:
-    """Text as token ids and back. What there is to know comes from the training `text` alone.
+    """Text as token ids and back. Everything is learned from the training `text` alone.
 
     `spelling` charges what ids do not say, so that losses over any tokens can be compared: the
     nats of the ids and of the spelling together are the cost of the text to its last character.
@@ -95,7 +95,7 @@ class Tokens:
         return 0.0
 
     def show(self, ids: Iterable[int]) -> list[str]:
-        """Each token for a reader's eye, spaces, line ends and what cannot be seen as signs."""
+        """Each token as visible text: spaces, line ends and control characters become signs."""
         pieces = (self.decode([index]).replace("\n", "⏎") for index in ids)
         return [_UNSEEN.sub("�", re.sub(r"\s", "␣", piece)) or "∅" for piece in pieces]
 
@@ -207,7 +207,7 @@ def split(text: str) -> list[str]:
 
 
 def join(pieces: Iterable[str]) -> str:
-    """The text again."""
+    """The text of these words and marks, spaces restored."""
     said = [""]
     for piece in pieces:
         if _implied(said[-1], piece):
@@ -217,7 +217,7 @@ def join(pieces: Iterable[str]) -> str:
 
 
 def _implied(before: str, after: str) -> bool:
-    """Whether a space between two pieces goes without saying."""
+    """Whether a space between two pieces is implied."""
     return not (
         before in OPENING
         or after in CLOSING

@@ -141,8 +141,8 @@ def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
 
 def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Trial) -> None:
     task = load_task(want.sections["task"])
-    told, untold = PaddingSeen().measure(want.config, task, CPU).readings
-    assert (told.at, untold.at) == ({"lengths": "told"}, {"lengths": "untold"})
+    told, untold = PaddingSeen().measure(want.config, task, CPU).measurements
+    assert (told.coordinates, untold.coordinates) == ({"lengths": "told"}, {"lengths": "untold"})
     assert told.value < 1e-12
     assert untold.value > 1e-3
 
@@ -159,7 +159,7 @@ def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone
 
     monkeypatch.setattr("ablations.benchmarks.throughput.build", lambda *_: Remembers())
     for to in (OWN, LONGEST):
-        Padding().prepare(want.config, task, CPU, {"batches": 2, "to": to})()
+        Padding().prepare(want.config, task, CPU, {"seed_batches": 2, "to": to})()
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     real = build(want.config["model"], task.source_size, task.target_size, 0).double()
     for one, two in zip(own, wide, strict=True):

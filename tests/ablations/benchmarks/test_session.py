@@ -30,9 +30,18 @@ from ablations.benchmarks.session import (
     time_session,
     warm_up,
 )
-from ablations.measurement import Benchmark, Place, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import Benchmark, Metric, Place
+from ablations.store.record import Measurement
 from model.config import ConfigError
+
+MEMORY: list[tuple[str, Exception]] = [
+    ("built", MemoryError()),
+    (
+        "called",
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate: 7 b\nmore"),
+    ),
+    ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
+]
 
 Takes = Callable[[Place], float]
 """Where it is timed → seconds of a call; it may raise instead."""
@@ -44,7 +53,7 @@ LENGTHS: list[Place] = [{"length": n, "batch": 1} for n in (10, 20, 40, 80)]
 class Planted(Benchmark):
     """Takes as long as its settings say, by a clock of its own."""
 
-    quantities: ClassVar = {"planted_time": Quantity("s", "lower", "time", repeats="processes")}
+    metrics: ClassVar = {"planted_time": Metric("s", "lower", "time", repeats="processes")}
     places: ClassVar = {"length": [10], "batch": [1]}
     now = 0.0
     log: ClassVar[list[tuple[str, Any]]] = []
@@ -80,7 +89,7 @@ def run(
     takes: dict[str, Takes],
     told: Callable[[float, str], None] = lambda fraction, note: None,
     **timing: Any,
-) -> dict[str, list[Reading]]:
+) -> dict[str, list[Measurement]]:
     def config(name: str, each: Takes) -> dict[str, Any]:
         own = {"build": build[name]} if build and name in build else {}
         return {"name": name, "takes": each, "task": {}, **own}
@@ -91,8 +100,8 @@ def run(
     return time_session(*given, places, settings, torch.device("cpu"), told)
 
 
-def times(readings: Sequence[Reading]) -> list[Reading]:
-    return [reading for reading in readings if reading.metric == "planted_time"]
+def times(measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [measurement for measurement in measurements if measurement.metric == "planted_time"]
 
 
 def raising(error: Exception) -> Callable[[Place], float]:
@@ -128,28 +137,17 @@ def test_what_would_take_too_long_is_not_tried_and_the_others_go_on() -> None:
     assert ("slow", 80) not in Planted.log, "it is not even built"
 
 
-@pytest.mark.parametrize(
-    ("where", "error"),
-    [
-        ("built", MemoryError()),
-        (
-            "called",
-            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 7 b\nmore"),
-        ),
-        ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
-    ],
-    ids=["MemoryError", "allocator", "accelerator"],
-)
-def test_running_out_of_memory_costs_the_candidate_alone(where: str, error: Exception) -> None:
-    failing = raising(error)
-    build = {"a": failing} if where == "built" else {}
-    takes = {"a": QUICK if where == "built" else failing, "b": QUICK}
-    found = run(LENGTHS[0], takes=takes, build=build)
-    (bad,) = found["a"]
-    assert (bad.samples, bad.value) == (None, None)
-    assert (bad.reason or "").startswith("out of memory: ")
-    assert "\n" not in (bad.reason or "")
-    assert len(times(found["b"])[0].samples or []) == 5
+def test_running_out_of_memory_costs_the_candidate_alone() -> None:
+    for where, error in MEMORY:
+        failing = raising(error)
+        build = {"a": failing} if where == "built" else {}
+        takes = {"a": QUICK if where == "built" else failing, "b": QUICK}
+        found = run(LENGTHS[0], takes=takes, build=build)
+        (bad,) = found["a"]
+        assert (bad.samples, bad.value) == (None, None)
+        assert (bad.reason or "").startswith("out of memory: ")
+        assert "\n" not in (bad.reason or "")
+        assert len(times(found["b"])[0].samples or []) == 5
 
 
 # Beside whom.
@@ -178,9 +176,9 @@ def test_a_reference_may_stand_at_a_place_of_its_own() -> None:
         beside: ClassVar = {"length": 10}
 
     takes: Takes = lambda at: float(at["length"]) / 1024  # noqa: E731
-    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, measure=Beside())["a"][:1]
+    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, source=Beside())["a"][:1]
     assert (time.samples, time.reference) == ([40 / 1024] * 5, [10 / 1024] * 5)
-    assert time.at == LENGTHS[2]
+    assert time.coordinates == LENGTHS[2]
 
 
 # In several processes.
@@ -207,10 +205,10 @@ def test_the_first_process_decides_who_is_left_out() -> None:
 def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time() -> None:
     places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (10, 80)]
     found = times(run(*places, takes={"a": lambda at: 0.125}, call_seconds=0.5)["a"])
-    assert all(reading.samples for reading in found)
+    assert all(measurement.samples for measurement in found)
     takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 0.75}
     late = times(run(*places, {**places[1], "length": 160}, takes=takes, call_seconds=0.5)["a"])
-    assert [bool(reading.samples) for reading in late] == [True, False, False]
+    assert [bool(measurement.samples) for measurement in late] == [True, False, False]
 
 
 def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,8 +219,8 @@ def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sessions, "in_child", here)
     found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
-    assert [reading.session for reading in found] == ["0", "2"]
-    assert all(reading.samples for reading in found)
+    assert [measurement.session for measurement in found] == ["0", "2"]
+    assert all(measurement.samples for measurement in found)
 
 
 CPU = torch.device("cpu")

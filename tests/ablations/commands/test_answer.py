@@ -13,7 +13,7 @@ import torch
 
 from ablations.commands.answer import LONGEST, answer
 from ablations.config import resolve_trial
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.task import load_task
@@ -56,14 +56,14 @@ def trained(folder: Path, task: dict[str, Any], model: dict[str, Any], **options
     """A results folder with one trial of a few steps, and its checkpoint."""
     sizes = {"steps": 40, "batch_tokens": 128, "evaluations": 1, "schedule": "constant"}
     config = {**resolve_trial({"task": task, "model": model, "train": sizes | options}), "seed": 0}
-    asked = load_task(freeze(config["task"]))
+    asked = load_task(canonical_json(config["task"]))
     built = build(config["model"], asked.source_size, asked.target_size, seed=0)
     settings, cpu = TrainConfig(**config["train"]), torch.device("cpu")
     training = train(built, asked, settings, 0, cpu, lambda fraction, note: None)
     results = Results(folder)
     record = Record("a" * 12, training.status, config, training.reason, data=asked.card())
     results.write(record)
-    save_weights(built, results.weights(record.trial), stamp_for(record))
+    save_weights(built, results.weights(record.id), stamp_for(record))
     return results, record
 
 
@@ -93,10 +93,12 @@ def refusal(say: Say) -> Callable[[Results, str], str]:
 
 
 def model_of(record: Record, results: Results) -> torch.nn.Module:
-    """As it was trained, with whatever path its attention took."""
-    task = load_task(freeze(record.config["task"]))
-    model = build(record.config["model"], task.source_size, task.target_size, seed=None).eval()
-    load_weights(model, results.weights(record.trial), stamp_for(record))
+    """A trial's model, whose attention shows its weights."""
+    task = load_task(canonical_json(record.config["task"]))
+    written = record.config["model"]
+    written = {**written, "path": {"name": "explicit"}} if "path" in written else written
+    model = build(written, task.source_size, task.target_size, seed=None).eval()
+    load_weights(model, results.weights(record.id), stamp_for(record))
     return model
 
 
@@ -107,7 +109,7 @@ def changed(trial: Trained, folder: Path, change: Callable[[Any], None]) -> Resu
     with torch.no_grad():
         change(model)
     copy.write(record)
-    save_weights(model, copy.weights(record.trial), stamp_for(record))
+    save_weights(model, copy.weights(record.id), stamp_for(record))
     return copy
 
 
@@ -136,7 +138,7 @@ def test_an_answer_of_one_label_has_the_probability_that_its_position_gives_it(
     name: str, trial: Callable[[str], Trained]
 ) -> None:
     results, record = trial(name)
-    task = load_task(freeze(record.config["task"]))
+    task = load_task(canonical_json(record.config["task"]))
     question, reply = task.ask(TRIALS[name][2]), answer(record, results, TRIALS[name][2])
     model = model_of(record, results)
     with torch.inference_mode():  # and not where the trial may still have to be trained
@@ -153,36 +155,29 @@ def test_an_answer_of_one_label_has_the_probability_that_its_position_gives_it(
     assert reply.runner_up == (second, pytest.approx(by_label[second], rel=1e-3))
 
 
-@pytest.mark.parametrize("pool", ["first", "mean"])
-def test_a_class_is_drawn_with_the_attention_that_its_head_reads(pool: str, tmp_path: Path) -> None:
-    model = {**ENCODER, "head": {"name": "classes", "pool": pool}, "path": {"name": "explicit"}}
-    results, record = trained(tmp_path, LISTS, model)
-    text = TRIALS["listops"][2]
-    source = load_task(freeze(record.config["task"])).ask(text).source
-    seen = attention(model_of(record, results), Batch(torch.zeros(1), source=source))
-    weights_TS = seen["encoder.blocks.1.mixer"][0].mean(dim=0)
-    read = {"first": weights_TS[0], "last": weights_TS[-1], "mean": weights_TS.mean(dim=0)}
-    reply = answer(record, results, text)
-    assert reply.weights == [pytest.approx(read[pool].tolist(), rel=1e-4)]
-    assert sum(reply.weights[0]) == pytest.approx(1, rel=1e-4)
-
-
-@pytest.mark.parametrize(("bias", "length"), [(-100.0, 9), (100.0, 0)])
-def test_an_end_is_drawn_where_it_came(
-    bias: float, length: int, trial: Callable[[str], Trained], tmp_path: Path
+def test_a_class_shows_the_attention_that_its_head_reads(
+    trial: Callable[[str], Trained],
 ) -> None:
-    """Also a string past the training length has room: its own length and one more."""
+    (results, record), text = trial("listops"), TRIALS["listops"][2]
+    source = load_task(canonical_json(record.config["task"])).ask(text).source
+    seen = attention(model_of(record, results), Batch(torch.zeros(1), source=source))
+    mean_S = seen["encoder.blocks.1.mixer"][0].mean(dim=(0, 1))
+    assert answer(record, results, text).weights == [pytest.approx(mean_S.tolist(), rel=1e-3)]
 
-    def prefer(model: Any) -> None:
-        model.head.project.bias[EOS] = bias
 
-    results = changed(trial("copy"), tmp_path, prefer)
-    reply = answer(trial("copy")[1], results, "3 1 4 1 5 9 2 6")
-    written = reply.text.split()
-    assert len(written) == length
-    assert reply.written == (written if length else ["end"])
-    assert reply.weights is not None
-    assert len(reply.weights) == max(length, 1)
+def test_an_answer_ends_where_the_model_ends_it_or_where_no_room_is_left(
+    trial: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    """A string past the training length has room for its own length and one more."""
+    for bias, length in ((-100.0, 9), (100.0, 0)):
+
+        def prefer(model: Any, bias: float = bias) -> None:
+            model.head.project.bias[EOS] = bias
+
+        results = changed(trial("copy"), tmp_path / str(length), prefer)
+        reply = answer(trial("copy")[1], results, "3 1 4 1 5 9 2 6")
+        assert len(reply.text.split()) == length
+        assert reply.written == (reply.text.split() or ["end"])
 
 
 def test_a_model_without_attention_looks_at_nothing(tmp_path: Path, say: Say) -> None:
@@ -214,24 +209,19 @@ def test_what_cannot_be_asked_is_one_line(
         assert why in refusal(trial(name)[0], text), (name, text[:20])
 
 
-def test_a_diverged_trial_says_why_it_answers_nothing(
-    tmp_path: Path, refusal: Callable[..., str]
-) -> None:
-    wild = {"optimizer": {"name": "sgd", "lr": 1e30}, "clip": None}
-    results, record = trained(tmp_path, STRINGS, BOTH, **wild)
-    assert record.status == "diverged"
-    assert f"diverged ({record.reason}): it answers nothing" in refusal(results, "3 1")
-
-
-def test_weights_that_are_no_numbers_are_not_shown(
+def test_a_model_of_no_numbers_says_why_it_answers_nothing(
     trial: Callable[[str], Trained], tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
     def spoil(model: Any) -> None:
         model.head.project.weight.fill_(math.nan)
 
-    results = changed(trial("copy"), tmp_path, spoil)
-    results.write(replace(trial("copy")[1], status="stuck", reason="validation loss nan"))
-    assert "is stuck (validation loss nan): it answers only NaN" in refusal(results, "3 1")
+    results, record = changed(trial("copy"), tmp_path, spoil), trial("copy")[1]
+    for status, reason, says in (
+        ("stuck", "validation loss nan", "is stuck (validation loss nan): it answers only NaN"),
+        ("diverged", "loss inf", "diverged (loss inf): it answers nothing"),
+    ):
+        results.write(replace(record, status=status, reason=reason))
+        assert says in refusal(results, "3 1")
 
 
 def test_data_that_has_changed_since_is_refused(

@@ -27,7 +27,7 @@ Say = Callable[..., tuple[int, str, str]]
 def results(tmp_path: Path) -> Results:
     """A folder in which everything is needed."""
     results = Results(tmp_path / "out")
-    cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING)]
+    cells = [{"id": trial} for trial in (DONE, FAILED, WAITING)]
     results.write_plan(plan_document({"one": cells}))
     results.write(Record(DONE, "ok", {}))
     results.write(Record(FAILED, "timeout", {}, reason="too long"))
@@ -148,7 +148,7 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
     def then_work(results: Results) -> Iterator[Litter]:
         yield from litter(results)  # and while files are deleted nobody can begin
         monkeypatch.setattr(clean, "litter", litter)
-        cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING, GONE)]
+        cells = [{"id": trial} for trial in (DONE, FAILED, WAITING, GONE)]
         results.write_plan(plan_document({"one": cells}))
         leases.take(WAITING, DONE)
 
@@ -171,7 +171,7 @@ def test_without_a_plan_nothing_is_deleted(
 ) -> None:
     before = files(results)
     assert set(littered) < before
-    for harm in ("", "{", '{"schema": 99, "ablations": {}}'):
+    for harm in ("", "{", '{"schema": 99, "experiments": {}}'):
         results.plan_file.write_text(harm)
         code, out, err = say("clean", "--results", str(results.root), "--yes")
         assert (code, out, err.count("\n")) == (2, "", 1)

@@ -21,7 +21,7 @@ from ablations.commands.pages import print_answers
 from ablations.plan import Plan, make_plan
 from ablations.plan_document import merge_into
 from ablations.spec import experiments, find, find_profile, read_experiment
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES
 
@@ -65,13 +65,14 @@ def check(example: list[str]) -> None:
     find_profile(getattr(options, "profile", "quick"))
     if options.command == "describe":
         return
-    variants = options.names if options.command == "diff" else []
+    variants = getattr(options, "variants", [])
     if ":" in getattr(options, "trial", ""):
         variants = [options.trial]
     for variant in variants:
         experiment, _, rest = variant.partition(":")
         assert rest.partition(":")[0] in read_experiment(find(experiment)[experiment]).variants
-    names = [word.partition(":")[0] for word in options.names if not word.endswith(".yaml")]
+    named = getattr(options, "names", variants)
+    names = [word.partition(":")[0] for word in named if not word.endswith(".yaml")]
     if hasattr(options, "claim"):
         assert names_of(options) == options.names or options.claim
     if names:
@@ -128,14 +129,14 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
 
 
 def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> None:
-    file = ask(measures=["quality", "throughput"])
+    file = ask(sources=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
     # Processes, warm-up and blocks of the profile, and its shortest sample.
     a_candidate = 3 * (2 + 5) * 0.002
     assert plan["timing"] == pytest.approx(4 * a_candidate)  # two, the reference and its twin
     assert plan["seconds"] == pytest.approx(plan["training"] + plan["timing"])
     more = {"throughput": {"length": [4, 8], "pass": ["forward", "training"]}}
-    plan = planned(say, ask(measures=["quality", "throughput"], benchmarks=more), "--jobs", "4")
+    plan = planned(say, ask(sources=["quality", "throughput"], benchmarks=more), "--jobs", "4")
     assert plan["timing"] == pytest.approx(4 * 4 * a_candidate)  # at four places
 
 
@@ -209,7 +210,7 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
                 want.config,
                 reason=reason,
                 env={"code": code},
-                measures={name: want.source_code(name) for name in want.sources},
+                sources={name: want.source_code(name) for name in want.sources},
             )
         )
     results.path(wants[8].id).write_text("{")
@@ -230,7 +231,7 @@ def test_a_plan_of_what_is_done_measures_nothing(
     monkeypatch.setattr("ablations.estimate.rate_of", None)
     for want in plan.trials.values():
         taken = {name: want.source_code(name) for name in want.sources}
-        folder.write(Record(want.id, "ok", want.config, env={"code": want.code}, measures=taken))
+        folder.write(Record(want.id, "ok", want.config, env={"code": want.code}, sources=taken))
     words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
     found = document(say, *words, "--results", str(folder.root))
     assert (found["trials"], found["done"], found["seconds"]) == (10, 10, 0)
@@ -245,7 +246,9 @@ def scored(tmp_path: Path, plan: Plan, scores: dict[str, float]) -> Results:
         for want in expanded.trials:
             value = scores[want.variant] + 0.001 * (want.seed - 300)
             value += 0.0004 * (want.seed % 2) * (want.variant == "without")
-            reading = Reading("per", "edits/phone", value, "test", {"step": 4}, measure="quality")
+            measurement = Measurement(
+                "per", "edits/phone", value, "test", {"step": 4}, source="quality"
+            )
             results.write(
                 Record(
                     want.id,
@@ -253,8 +256,8 @@ def scored(tmp_path: Path, plan: Plan, scores: dict[str, float]) -> Results:
                     want.config,
                     env={"code": want.code},
                     data=want.data,
-                    measures={name: want.source_code(name) for name in want.sources},
-                    readings=[reading],
+                    sources={name: want.source_code(name) for name in want.sources},
+                    measurements=[measurement],
                 )
             )
     return results

@@ -25,7 +25,7 @@ FILE = [
     ('"model.position": "none"', '"model.position": "rotery"', "Did you mean 'rotary'?"),
     ('"warmup": 2', '"warmpu": 2', "Did you mean 'train.schedule.warmup'?"),
     ('"train.steps": 4', '"train.steps": "many"', "expected a whole number, got 'many'"),
-    ('"train.steps": 4', '"train.steps": 0', "must be from 1 to 10,000,000"),
+    ('"train.steps": 4', '"train.steps": 0', "must be at least 1 and at most 10,000,000"),
     ('"model.position": "none"', '"model.n_heads": 7', "choose a divisor or set d_head"),
     ('"with",', '"wiht",', "Did you mean 'with'?"),
     ('"with": {}', '"with": 3', "expected {path: value}, got 3"),
@@ -34,8 +34,12 @@ FILE = [
     (BEFORE, '"tune": {"train.clip": [1.0]},\n "variants"', "two different values or more"),
     (BEFORE, '"step_times": {"witout": 2.0},\n "variants"', "expected a variant and a number"),
     ('"model.depth": 1', '"model.depth": "${oc.env:HOME}"', "write ${model.d_model}"),
+    (BEFORE, '"control": "with",\n "variants"', "control is gone: write baseline"),
+    (BEFORE, '"sources": ["quality"],\n "variants"', "measures is gone: list each under "),
+    ('"train.steps": 4', '"train.smoothing": 0.1', "is gone: write train.label_smoothing"),
+    ('"train.steps": 4', '"train.optimiser.rate": 1', "is gone: write train.optimizer"),
     (BEFORE, '"equal": "time",\n "variants"', "equal is gone: write step_times"),
-    ('"task": "g2p"', '"task": "g2p", "task": "g2p"', "'task' stands twice"),
+    ('"task": "g2p"', '"task": "g2p", "task": "g2p"', "'task' comes twice"),
     (BEFORE, '"variants": [,', "did not find expected node content"),
 ]
 """What is right in a small experiment, what is written instead, and what that is answered with."""
@@ -94,6 +98,18 @@ WORDS = [
     ("diff norm/g2p norm/g2p:post", "no variant '' in norm/g2p. Choose from: "),
     ("diff norm:pre norm/g2p:post", "norm is a chapter: name one of norm/g2p, norm/text, "),
     ("figure forrest", "no figure 'forrest'. Did you mean 'forest'?"),
+    ("plan recurrent", "recurrent is gone: run rnn/g2p"),
+    ("run text-position", "text-position is gone: run positions/text"),
+    ("plan initial", "initial is gone: run training/init"),
+    ("run --tune", "--tune is gone: use `ablations tune`"),
+    ("plan norm/g2p train.optimiser.rate=1", "command line: train.optimiser: is gone: write tra"),
+    ("plan norm/g2p train.optimizer.rate=1", "train.optimizer.rate: is gone: write train.opti"),
+    (
+        "plan norm/g2p train.parts=2",
+        "command line: train.components: is gone: write train.micro_batches",
+    ),
+    ("plan norm/g2p train.smoothing=.1", "is gone: write train.label_smoothing"),
+    ("plan norm/g2p model.initial=x", "model.initial: is gone: write model.init"),
     ("describe gpt22", "no preset 'gpt22'. Did you mean 'gpt2'?"),
 ]
 ODD_MODULES = ("no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b")

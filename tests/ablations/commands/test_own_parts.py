@@ -28,7 +28,7 @@ def shown(name: str) -> str:
 
 def forget() -> None:
     sys.modules.pop("my_parts", None)
-    NORM.parts.pop("peak", None)
+    NORM.components.pop("peak", None)
     for room in (facts, config):
         for value in vars(room).values():
             if hasattr(value, "cache_clear"):

@@ -9,7 +9,7 @@ import pytest
 from small import plan_document
 
 from ablations.commands.show import trial_of
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from model.config import ConfigError
 
@@ -29,21 +29,21 @@ def results(tmp_path: Path) -> Results:
 
     def cells(variants: list[tuple[str, dict[str, str]]], first: int) -> list[dict[str, object]]:
         return [
-            {"label": label, "across": levels, "seed": 200 + n, "trial": trial(start + n)}
+            {"variant": label, "factors": levels, "seed": 200 + n, "id": trial(start + n)}
             for start, (label, levels) in zip((first, first + 10), variants, strict=True)
             for n in range(3)
         ]
 
     tables = {"blind": cells(plain, 0), "norm": cells(crossed, 100)}
     plan = plan_document({**tables, "norm [model.d_model=32]": cells(crossed, 200)})
-    plan["ablations"]["norm [model.d_model=32]"]["name"] = "norm"
+    plan["experiments"]["norm [model.d_model=32]"]["name"] = "norm"
     results.write_plan(plan)
-    for entry in plan["ablations"].values():
-        for cell in entry["cells"]:
+    for entry in plan["experiments"].values():
+        for cell in entry["trials"]:
             if cell["seed"] > 200:
                 at = {"step": 4}
-                readings = [Reading("loss", "nats/token", 0.5, "test", at)]
-                results.write(Record(cell["trial"], "ok", CONFIG, readings=readings))
+                measurements = [Measurement("loss", "nats/token", 0.5, "test", at)]
+                results.write(Record(cell["id"], "ok", CONFIG, measurements=measurements))
     return results
 
 

@@ -15,7 +15,7 @@ from small import plan_document
 from ablations.commands.status import look, seconds_left, summary
 from ablations.commands.terminal import print_table
 from ablations.leases import Leases
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 
 Say = Callable[..., tuple[int, str, str]]
@@ -28,7 +28,7 @@ NOW, OTHER = {}, {"model/norms.py": "other"}  # which code made a record
 def results(tmp_path: Path) -> Results:
     """Six planned trials of growing size, in two experiments that share one."""
     results = Results(tmp_path / "out")
-    cells = [{"trial": trial, "work": 10.0 * (n + 1)} for n, trial in enumerate(TRIALS)]
+    cells = [{"id": trial, "work": 10.0 * (n + 1)} for n, trial in enumerate(TRIALS)]
     results.write_plan(plan_document({"one": cells[:4], "two": cells[3:]}))
     return results
 
@@ -49,9 +49,9 @@ def counts(results: Results, *names: str) -> dict[str, Any]:
     return {key: value for key, value in look(results, names).items() if value and key != "trials"}
 
 
-def per(value: float | None, step: int, split: str = "valid", **at: Any) -> Reading:
+def per(value: float | None, step: int, split: str = "valid", **at: Any) -> Measurement:
     reason = None if value is not None else "no answer"
-    return Reading("per", "edits/phone", value, split, {"step": step, **at}, reason=reason)
+    return Measurement("per", "edits/phone", value, split, {"step": step, **at}, reason=reason)
 
 
 def test_a_trial_waits_runs_or_is_done_and_is_counted_once(
@@ -102,16 +102,16 @@ def test_the_summary_counts_stale_records(results: Results) -> None:
 
 
 def test_a_trial_is_done_when_all_that_is_asked_of_it_is_measured(results: Results) -> None:
-    cells = [{"trial": trial, "measures": ["quality"]} for trial in TRIALS[:2]]
-    timed = {**cells[1], "measures": ["quality", "throughput"]}
+    cells = [{"id": trial, "sources": ["quality"]} for trial in TRIALS[:2]]
+    timed = {**cells[1], "sources": ["quality", "throughput"]}
     results.write_plan(plan_document({"one": cells, "two": [timed]}))
     for number in (0, 1):
-        write(results, number, measures={"quality": {}})
+        write(results, number, sources={"quality": {}})
     for names, unmeasured in (((), 1), (("one",), 0), (("two",), 1)):
         found = look(results, names)
         assert found["unmeasured"] == unmeasured
         assert ("; 1 not all measured" in summary(found)) == bool(unmeasured)
-    write(results, 1, measures={"throughput": {}, "quality": {}, "beam": {}})
+    write(results, 1, sources={"throughput": {}, "quality": {}, "beam": {}})
     assert look(results)["unmeasured"] == 0
     for status in ("error", "oom", "timeout", "killed"):  # of what has failed nothing is asked
         write(results, 0, status, reason="bad luck")
@@ -121,15 +121,15 @@ def test_a_trial_is_done_when_all_that_is_asked_of_it_is_measured(results: Resul
 def test_each_trial_is_listed_with_its_outcome_and_score(say: Say, tmp_path: Path) -> None:
     results = Results(tmp_path / "listed")
     cells = [
-        {"trial": TRIALS[2 * n + seed], "label": label, "seed": 200 + seed}
+        {"id": TRIALS[2 * n + seed], "variant": label, "seed": 200 + seed}
         for n, label in enumerate(("with", "none, causal"))
         for seed in (0, 1)
     ]
     results.write_plan(plan_document({"position": cells}))
-    write(results, 0, readings=[per(0.9, 10), per(0.25, 20), per(0.1, 20, length=5)])
-    write(results, 2, "stuck", reason="no better", readings=[per(1.5, 20)])
+    write(results, 0, measurements=[per(0.9, 10), per(0.25, 20), per(0.1, 20, length=5)])
+    write(results, 2, "stuck", reason="no better", measurements=[per(1.5, 20)])
     write(results, 3, "error", reason="bad", env={"code": OTHER},
-          readings=[per(0.3, 10), per(None, 20)])  # fmt: skip
+          measurements=[per(0.3, 10), per(None, 20)])  # fmt: skip
     folder = ("--results", str(results.root))
     code, out, _ = say("status", *folder)
     lines = out.partition("\n\n")[0].splitlines()

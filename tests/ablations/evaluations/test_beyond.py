@@ -13,7 +13,7 @@ from torch import nn
 
 from ablations.evaluations import beyond
 from ablations.evaluations.beyond import BANDS, Beyond, Shuffled, shuffle, stretches, windows
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks import TASK
 from ablations.tasks.text import Text
 from model.batch import Batch
@@ -30,10 +30,13 @@ def text(folder: Path, length: int = LENGTH) -> Text:
     return TASK.build({"name": "text", "file": str(file), "length": length})
 
 
-def taken(model: nn.Module, task: Any) -> dict[tuple[str, float], Reading]:
-    readings = Beyond().measure(model, task, CPU, 17).readings
-    assert all((r.split, r.at["step"]) == ("test", 17) for r in readings)
-    return {(reading.metric, float(reading.at["past"])): reading for reading in readings}
+def taken(model: nn.Module, task: Any) -> dict[tuple[str, float], Measurement]:
+    measurements = Beyond().measure(model, task, CPU, 17).measurements
+    assert all((r.split, r.coordinates["step"]) == ("test", 17) for r in measurements)
+    return {
+        (measurement.metric, float(measurement.coordinates["past"])): measurement
+        for measurement in measurements
+    }
 
 
 def naive(model: nn.Module, task: Text, past: float, width: float) -> float:
@@ -123,8 +126,12 @@ def test_the_ratio_is_that_of_a_slow_computation(
             nats.append(-float(logits.log_softmax(-1)[target]))
     gap = (sum(nats[11:]) - sum(nats[:11])) / 11
     assert len(nats) == 22
-    (found,) = Shuffled().measure(model.train(), task, CPU, 17).readings
-    assert (found.metric, found.split, found.at) == ("shuffled_ratio", "test", {"step": 17})
+    (found,) = Shuffled().measure(model.train(), task, CPU, 17).measurements
+    assert (found.metric, found.split, found.coordinates) == (
+        "shuffled_ratio",
+        "test",
+        {"step": 17},
+    )
     assert found.value == pytest.approx(math.exp(gap), rel=1e-5)
 
 

@@ -28,7 +28,7 @@ from ablations.evaluations.heads import (
     unfused,
 )
 from ablations.evaluations.maps import single
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.train.loop import validate
 from model.batch import Batch
@@ -69,12 +69,14 @@ def without(model: nn.Module, removed: Sequence[Head]) -> nn.Module:
     return model
 
 
-def taken(model: nn.Module, task: Task | None = None) -> list[Reading]:
-    return HeadsNeeded().measure(model, task or Backwards(), CPU, 17).readings
+def taken(model: nn.Module, task: Task | None = None) -> list[Measurement]:
+    return HeadsNeeded().measure(model, task or Backwards(), CPU, 17).measurements
 
 
-def value(readings: list[Reading], metric: str, **at: Any) -> float:
-    (found,) = (r for r in readings if r.metric == metric and r.at == {"step": 17, **at})
+def value(measurements: list[Measurement], metric: str, **at: Any) -> float:
+    (found,) = (
+        r for r in measurements if r.metric == metric and r.coordinates == {"step": 17, **at}
+    )
     return found.value
 
 
@@ -123,15 +125,17 @@ def test_importance_is_the_slope_of_each_sequences_loss() -> None:
 
 def test_the_curve_is_that_of_weights_cut_out_in_the_order_of_importance() -> None:
     model, task = lively(), Backwards()
-    readings = taken(model, task)
+    measurements = taken(model, task)
     found = importances(model, layers_of(model), task.evaluation_batches("valid"))
     ranked = sorted(found, key=lambda head: found[head])
     whole = validate(model, task, CPU, "test")
     for share, number in zip(SHARES, (1, 1, 2, 4, 5, 6), strict=True):  # of six heads
         gone = validate(without(model, ranked[:number]), task, CPU, "test")
         expected = pytest.approx(math.exp(gone - whole), rel=1e-4)
-        assert value(readings, "pruned_ratio", removed=share, by="importance") == expected
-    every = [value(readings, "pruned_ratio", removed=1.0, by=by) for by in ("importance", "random")]
+        assert value(measurements, "pruned_ratio", removed=share, by="importance") == expected
+    every = [
+        value(measurements, "pruned_ratio", removed=1.0, by=by) for by in ("importance", "random")
+    ]
     assert every[0] == pytest.approx(every[1])
 
 
@@ -172,13 +176,13 @@ def test_padding_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_first_weights_are_those_of_a_model_that_is_built() -> None:
     test = Backwards().evaluation_batches("test")
-    readings = taken(lively(seed=5))
-    first = value(readings, "head_divergence", weights="first")
+    measurements = taken(lively(seed=5))
+    first = value(measurements, "head_divergence", weights="first")
     drawn = [divergence(small_model(seed=seed), test) for seed in range(module.DRAWS)]
     assert first == pytest.approx(sum(each or 0.0 for each in drawn) / module.DRAWS)
-    trained = value(readings, "head_divergence", weights="trained")
+    trained = value(measurements, "head_divergence", weights="trained")
     assert trained == pytest.approx(divergence(lively(seed=5), test))
-    assert value(readings, "divergence_ratio") == pytest.approx(trained / first)
+    assert value(measurements, "divergence_ratio") == pytest.approx(trained / first)
 
 
 @pytest.mark.parametrize("path", ["fused", "row", "loop", "explicit"])

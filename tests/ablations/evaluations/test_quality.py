@@ -19,7 +19,7 @@ from ablations.evaluations import quality
 from ablations.evaluations.maps import single
 from ablations.evaluations.quality import BINS, ENDS, FEWEST, Ambiguity, Lengths, reliability
 from ablations.measurement import discover
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.scoring import METRICS, score
 from ablations.tasks.task import Task
 from model.batch import IGNORE, PAD, Batch
@@ -44,8 +44,11 @@ class Told(Task):
 
 def test_it_is_the_rate_of_words_with_several_less_that_of_words_with_one() -> None:
     task = Told(([3, 4], [[3, 5]]), ([3, 3, 3], [[4, 3, 3, 4], [3, 3, 4]]))
-    (reading,) = Ambiguity().measure(nn.Identity(), task, CPU, 7).readings
-    assert (reading.at, reading.value) == ({"step": 7}, pytest.approx(1 / 3 - 1 / 2))
+    (measurement,) = Ambiguity().measure(nn.Identity(), task, CPU, 7).measurements
+    assert (measurement.coordinates, measurement.value) == (
+        {"step": 7},
+        pytest.approx(1 / 3 - 1 / 2),
+    )
 
 
 class Wearies(nn.Module):
@@ -60,16 +63,16 @@ class Wearies(nn.Module):
         return torch.where(right == 1, chance, (1 - chance) / 49).log()
 
 
-def taken(model: nn.Module, task: Any) -> list[Reading]:
-    readings = Lengths().measure(model, task, CPU, 17).readings
-    for reading in readings:
-        assert (reading.metric, reading.unit) == ("loss_at_source", "nats/token")
-        assert (reading.split, reading.at["step"]) == ("test", 17)
-    return readings
+def taken(model: nn.Module, task: Any) -> list[Measurement]:
+    measurements = Lengths().measure(model, task, CPU, 17).measurements
+    for measurement in measurements:
+        assert (measurement.metric, measurement.unit) == ("loss_at_source", "nats/token")
+        assert (measurement.split, measurement.coordinates["step"]) == ("test", 17)
+    return measurements
 
 
 def by_end(model: nn.Module, task: Any) -> dict[int, float]:
-    return {int(r.at["source"]): r.value or 0.0 for r in taken(model, task)}
+    return {int(r.coordinates["source"]): r.value or 0.0 for r in taken(model, task)}
 
 
 def sources(length: int, number: int, width: int, target: int | None = 3) -> Batch:
@@ -155,11 +158,11 @@ def classes(labels: Tensor) -> Given:
     return Given(*(Batch(label_B, source=row_B1) for label_B, row_B1 in pieces))
 
 
-def taken_calibration(model: nn.Module, task: Task) -> dict[str, Reading]:
+def taken_calibration(model: nn.Module, task: Task) -> dict[str, Measurement]:
     taken_calibration = discover().build("calibration").measure(model, task, CPU, 17)
-    readings, examples = taken_calibration.readings, taken_calibration.examples
+    measurements, examples = taken_calibration.measurements, taken_calibration.examples
     assert not examples
-    return {reading.metric: reading for reading in readings}
+    return {measurement.metric: measurement for measurement in measurements}
 
 
 def by_hand(logits: Sequence[Sequence[float]], labels: Sequence[int]) -> dict[str, Any]:
@@ -226,5 +229,5 @@ def test_a_bin_holds_its_upper_edge_and_not_its_lower_one() -> None:
 
 def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
     found = taken_calibration(Known(torch.full((3, 2), math.nan)), classes(torch.tensor([0, 1, 0])))
-    assert all(reading.value is None for reading in found.values())
-    assert all("not finite" in (reading.reason or "") for reading in found.values())
+    assert all(measurement.value is None for measurement in found.values())
+    assert all("not finite" in (measurement.reason or "") for measurement in found.values())

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,28 +116,6 @@ def test_several_are_leased_together_or_not_at_all_and_released_on_leaving(
     assert names(tmp_path) == set()
 
 
-def test_of_many_takers_at_once_one_wins(tmp_path: Path) -> None:
-    """Fault 12."""
-    takers = [Leases(tmp_path / "leases") for _ in range(8)]
-    for round_ in range(20):
-        barrier = threading.Barrier(len(takers))
-        won: list[Leases] = []
-
-        def take(leases: Leases, name: str, barrier: Any = barrier, won: Any = won) -> None:
-            barrier.wait()
-            if leases.take(name):
-                won.append(leases)
-
-        threads = [threading.Thread(target=take, args=(each, str(round_))) for each in takers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(won) == 1
-    for leases in takers:
-        leases.release_all()
-
-
 def test_a_living_process_keeps_its_lease_and_a_killed_one_loses_it(
     start_owner: Callable[..., subprocess.Popen[str]], make: Callable[[], Leases]
 ) -> None:
@@ -211,17 +188,6 @@ def test_an_owner_that_lost_its_lease_knows_and_neither_takes_nor_releases_it(
     shutil.rmtree(tmp_path / "leases")
     assert not other.holds("a")
     assert other.take("a")
-
-
-def test_the_heart_beats_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DURATION", 0.03)
-    with Leases(tmp_path / "leases") as leases:
-        leases.take("a")
-        os.utime(tmp_path / "leases/a", (0, 0))
-        end = time.monotonic() + 60
-        while (tmp_path / "leases/a").stat().st_mtime == 0:
-            assert time.monotonic() < end
-            time.sleep(0.01)
 
 
 def test_a_torn_lease_is_nobodys_but_may_be_on_its_way(

@@ -37,12 +37,12 @@ def plan(ask: Ask) -> Plan:
 
 def assert_alike(ours: Record, theirs: Record) -> None:
     """To rounding, and but for how long it took."""
-    assert (ours.trial, ours.config, ours.data) == (theirs.trial, theirs.config, theirs.data)
-    assert (ours.status, ours.measures) == (theirs.status, theirs.measures)
+    assert (ours.id, ours.config, ours.data) == (theirs.id, theirs.config, theirs.data)
+    assert (ours.status, ours.sources) == (theirs.status, theirs.sources)
     assert (ours.parameters, ours.attempts) == (theirs.parameters, theirs.attempts)
-    places = [(r.measure, r.metric, r.split, r.at) for r in ours.readings]
-    assert places == [(r.measure, r.metric, r.split, r.at) for r in theirs.readings]
-    for one, other in zip(ours.readings, theirs.readings, strict=True):
+    places = [(r.source, r.metric, r.split, r.coordinates) for r in ours.measurements]
+    assert places == [(r.source, r.metric, r.split, r.coordinates) for r in theirs.measurements]
+    for one, other in zip(ours.measurements, theirs.measurements, strict=True):
         if one.metric in ("loss", "gradient_norm", "lr"):
             assert one.value == pytest.approx(other.value, rel=1e-3), one.metric
 
@@ -126,14 +126,14 @@ def test_what_cannot_be_packed_goes_alone_whatever_was_asked(
         return next(iter(plan.trials.values()))
 
     assert [(overrides, can_pack(first(**overrides))) for overrides, _ in PACKABLE] == PACKABLE
-    untrained = ask(measures=["share"], metric="time_share", settings=SETTINGS)
+    untrained = ask(sources=["share"], metric="time_share", settings=SETTINGS)
     assert not any(map(can_pack, make_plan([untrained], "smoke", {}, None).trials.values()))
 
     class Mine(Position):
         """A user's own."""
 
     Mine.__module__ = "my_parts"
-    monkeypatch.setitem(POSITION.parts, "mine", Mine)
+    monkeypatch.setitem(POSITION.components, "mine", Mine)
     assert not can_pack(first(**{"model.position": "mine"}))
     plan = make_plan([ask()], "smoke", {"model.dropout": 0.1}, SEEDS)
     (some,) = passes(plan, results, 3).values()

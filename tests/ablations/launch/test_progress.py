@@ -58,7 +58,7 @@ def test_away_from_a_terminal_each_finished_trial_is_a_line_with_the_time_left(
     clock: list[float],
 ) -> None:
     stream = io.StringIO()
-    with Display(15, done=11, sizes=dict.fromkeys("ab", 20.0), stream=stream) as display:
+    with Display(4, sizes=dict.fromkeys("ab", 20.0), stream=stream) as display:
         display.started("a", "position:none seed 1")
         display.progress("a", 0.5, "step 100")
         assert stream.getvalue() == ""
@@ -73,10 +73,10 @@ def test_away_from_a_terminal_each_finished_trial_is_a_line_with_the_time_left(
         display.say("stopped")
     assert stream.getvalue().splitlines() == [
         "pass 1 of 5",
-        "[12/15] position:none seed 1  ok  12.3 s  loss 1.93  (left about 3 min)",
+        "[1/4] position:none seed 1  ok  12.3 s  loss 1.93  (left about 3 min)",
         # A failed trial tells nothing about the time of the others.
-        "[13/15] position:rotary seed 1  error  0.1 s  ValueError: odd width  (left about 2 min)",
-        "[14/15] another  ok  9.0 s  (left about 20 s)",  # two and a half of three in 100 s
+        "[2/4] position:rotary seed 1  error  0.1 s  ValueError: odd width  (left about 2 min)",
+        "[3/4] another  ok  9.0 s  (left about 20 s)",  # two and a half of three in 100 s
         "stopped",
     ]
 

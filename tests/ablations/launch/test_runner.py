@@ -24,7 +24,7 @@ from ablations.leases import Leases
 from ablations.plan import Plan, make_plan
 from ablations.plan_document import merge_into
 from ablations.runner import EARLIER, run
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.train.checkpoint import read_words
 
@@ -49,8 +49,8 @@ class Sweep:
         return code, told.getvalue()
 
     def cells(self) -> dict[tuple[str, int], str]:
-        cells = self.results.read_plan()["ablations"][TABLE]["cells"]
-        return {(cell["label"], cell["seed"]): cell["trial"] for cell in cells}
+        cells = self.results.read_plan()["experiments"][TABLE]["trials"]
+        return {(cell["variant"], cell["seed"]): cell["trial"] for cell in cells}
 
     def record(self, trial: str) -> Record:
         return held(self.results, trial)
@@ -67,7 +67,7 @@ class Sweep:
 def finished(tmp_path_factory: pytest.TempPathFactory, server: None) -> Sweep:
     """One real sweep: two variants, two seeds, one timing session."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
-    sweep.file.write_text(json.dumps(question(measures=["quality", "throughput"])))
+    sweep.file.write_text(json.dumps(question(sources=["quality", "throughput"])))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ablations.commands.run.write_page", lambda results: None)
         code, told = sweep.run()
@@ -85,7 +85,11 @@ def sweep(finished: Sweep, tmp_path: Path) -> Sweep:
 
 
 def losses(record: Record) -> list[Any]:
-    return [(r.split, r.at, r.value) for r in record.readings if r.metric in ("loss", "per", "wer")]
+    return [
+        (r.split, r.coordinates, r.value)
+        for r in record.measurements
+        if r.metric in ("loss", "per", "wer")
+    ]
 
 
 # A whole sweep.
@@ -122,14 +126,14 @@ def test_the_first_seed_is_timed_beside_the_control(finished: Sweep) -> None:
     cells = finished.cells()
     for (_, seed), trial in cells.items():
         record = finished.record(trial)
-        times = [r for r in record.readings if r.metric == "step_time"]
-        assert list(record.measures) == ["quality", "throughput"][: 2 - seed]
-        assert [r.against for r in times] == [cells["with", 0]] * 3 * (1 - seed)
+        times = [r for r in record.measurements if r.metric == "step_time"]
+        assert list(record.sources) == ["quality", "throughput"][: 2 - seed]
+        assert [r.baseline for r in times] == [cells["with", 0]] * 3 * (1 - seed)
         assert len({r.session for r in times}) == 3 * (1 - seed)  # processes
-        for reading in times:
-            assert reading.samples
-            assert reading.reference
-            assert len(reading.samples) == len(reading.reference)
+        for measurement in times:
+            assert measurement.samples
+            assert measurement.reference
+            assert len(measurement.samples) == len(measurement.reference)
 
 
 # Again.
@@ -152,7 +156,7 @@ def test_a_deleted_record_is_made_anew_with_equal_losses_and_no_other_is_touched
     assert sweep.run()[0] == 0
     new, after = sweep.record(trial), sweep.files()
     assert losses(new) == losses(old)
-    assert [r.metric for r in new.readings] == [r.metric for r in old.readings]
+    assert [r.metric for r in new.measurements] == [r.metric for r in old.measurements]
     own = {f"trials/{trial}.json", f"checkpoints/{trial}.safetensors"}
     assert {name: after[name] for name in after if name not in own} == {
         name: before[name] for name in before if name not in own
@@ -171,7 +175,7 @@ def break_jobs(here: Any, ends: Callable[[Job], Outcome | None]) -> Callable[[],
 
 @pytest.fixture
 def plan(ask: Ask) -> Plan:
-    plan = make_plan([ask(measures=["quality", "throughput"])], "smoke", {}, [0])
+    plan = make_plan([ask(sources=["quality", "throughput"])], "smoke", {}, [0])
     plan.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
     return plan
 
@@ -188,7 +192,7 @@ def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, 
     assert rival in [job.id for job in here.jobs]
     record = held(results, rival)
     assert record.status in ("ok", "stuck")
-    assert list(record.measures) == ["quality", "throughput"]
+    assert list(record.sources) == ["quality", "throughput"]
     assert (record.attempts, len(record.env["earlier"])) == (4, 3), "also those of the first run"
 
 
@@ -212,7 +216,7 @@ def test_a_measure_that_fails_costs_itself_alone(
     monkeypatch.setattr(Quality, "measure", fail)
     run(plan, results, here, "cpu")
     record = held(results, next(iter(plan.trials)))
-    assert list(record.measures) == ["throughput"]
+    assert list(record.sources) == ["throughput"]
     assert record.failures == {"quality": "RuntimeError: no room"}
     assert record.status in ("ok", "stuck")
     assert losses(record)
@@ -243,20 +247,20 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     assert run(plan, results, here, "cpu", poll=0)["killed"] == 1
     calls = [job.call.rpartition(":")[2] for job in here.jobs]
     assert calls == ["run_trials", "run_trials", *["run_benchmark"] * 3]
-    assert [[*held(results, trial).measures] for trial in plan.trials] == [["quality"]] * 2
+    assert [[*held(results, trial).sources] for trial in plan.trials] == [["quality"]] * 2
     mend()
     here.jobs.clear()
     run(plan, results, here, "cpu")
     assert [job.call for job in here.jobs] == ["ablations.worker:run_benchmark"]
-    assert all("throughput" in held(results, trial).measures for trial in plan.trials)
+    assert all("throughput" in held(results, trial).sources for trial in plan.trials)
 
 
 def test_a_run_goes_seed_by_seed_and_tells_of_each_pass_but_the_last(
     ask: Ask, results: Results, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What needs no training, pass 1, the benchmarks, and then a seed more at a time."""
-    counted = ask("counted", measures=["share"], metric="time_share")
-    asked = ask(measures=["quality", "throughput"])
+    counted = ask("counted", sources=["share"], metric="time_share")
+    asked = ask(sources=["quality", "throughput"])
     plan = make_plan([asked, counted], "smoke", {}, [7, 5, 6])
 
     def work(job: Job, _: Any) -> Outcome:
@@ -283,7 +287,7 @@ def test_where_a_place_is_added_the_times_of_the_others_stay(
     def plan(*lengths: int) -> Plan:
         points = {"throughput": {"length": [*lengths], "batch": [2]}}
         made = make_plan(
-            [ask(measures=["quality", "throughput"], benchmarks=points)], "smoke", {}, [0]
+            [ask(sources=["quality", "throughput"], benchmarks=points)], "smoke", {}, [0]
         )
         made.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
         return made
@@ -302,12 +306,12 @@ def test_where_a_place_is_added_the_times_of_the_others_stay(
         assert new[4] == old[4]
 
 
-def taken(record: Record) -> dict[Any, list[Reading]]:
+def taken(record: Record) -> dict[Any, list[Measurement]]:
     """Length → what was read there beside another."""
-    found: dict[Any, list[Reading]] = {}
-    for reading in record.readings:
-        if reading.against is not None:
-            found.setdefault(reading.at["length"], []).append(reading)
+    found: dict[Any, list[Measurement]] = {}
+    for measurement in record.measurements:
+        if measurement.baseline is not None:
+            found.setdefault(measurement.coordinates["length"], []).append(measurement)
     return found
 
 
@@ -325,7 +329,7 @@ def test_a_plan_is_merged_where_no_other_sweep_can_merge_its_own(
 
     monkeypatch.setattr("ablations.runner.merge_into", merge)
     run(plan, results, here, "cpu")
-    assert results.read_plan()["ablations"]
+    assert results.read_plan()["experiments"]
 
 
 def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
@@ -408,7 +412,7 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
 ) -> None:
     """Fault 10."""
     overrides = {"train.steps": 300, "train.evaluations": 1}
-    plan = make_plan([ask(variants={"with": {}}, measures=[])], "smoke", overrides, [0])
+    plan = make_plan([ask(variants={"with": {}}, sources=[])], "smoke", overrides, [0])
     (trial,) = plan.trials
     stopped, alone = Results(tmp_path / "stopped"), Results(tmp_path / "alone")
     with Interrupted(1) as launcher, pytest.raises(KeyboardInterrupt):
@@ -435,10 +439,10 @@ def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
     with monkeypatch.context() as patch:
         patch.setattr(Quality, "measure", lambda *_: signal.raise_signal(signal.SIGTERM))
         run(plan, results, here, "cpu")
-    assert list(held(results, trial).measures) == ["throughput"]
+    assert list(held(results, trial).sources) == ["throughput"]
     assert not held(results, trial).failures
     here.jobs.clear()
     run(plan, results, here, "cpu")
-    assert list(held(results, trial).measures) == ["throughput", "quality"]
+    assert list(held(results, trial).sources) == ["throughput", "quality"]
     asked = [each for job in here.jobs for each in job.payload["trials"]]
     assert all(each["record"] for each in asked), "nothing was trained again"

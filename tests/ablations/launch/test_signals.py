@@ -13,9 +13,9 @@ from ablations.signals import (
     Stopped,
     Terminated,
     catching_sigterm,
+    defer_signals,
     exit_code,
     stoppable,
-    undisturbed,
 )
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -42,7 +42,7 @@ def test_the_first_signal_raises_and_no_later_one_does(number: signal.Signals, c
 
 def test_without_a_signal_all_is_as_before() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
-    with stoppable(), undisturbed():
+    with stoppable(), defer_signals():
         assert set(SIGNALS) <= signal.pthread_sigmask(signal.SIG_BLOCK, ())
         assert [signal.getsignal(number) for number in SIGNALS] != before
     assert [signal.getsignal(number) for number in SIGNALS] == before
@@ -53,7 +53,7 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with stoppable():
         signal.raise_signal(signal.SIGINT)
-        with undisturbed():
+        with defer_signals():
             signal.raise_signal(signal.SIGINT)
 
 
@@ -66,7 +66,7 @@ def test_a_signal_is_put_off_to_the_end_of_what_must_be_whole(
     whole: list[int] = []
 
     def disturb() -> None:
-        with undisturbed(), undisturbed():
+        with defer_signals(), defer_signals():
             os.kill(os.getpid(), number)
             whole.extend(sum(range(1000)) for _ in range(1000))
 

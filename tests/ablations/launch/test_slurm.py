@@ -288,17 +288,6 @@ def test_a_job_outlives_its_driver_and_is_collected_once_by_the_next(
                 assert (event.value, starts(payload)) == ("anew", 2)
 
 
-def test_a_job_that_ended_without_a_driver_is_collected(
-    left: Cluster, payload: dict[str, Any], tmp_path: Path
-) -> None:
-    number = next((tmp_path / "slurm").glob("*/*_submitted.pkl")).name.partition("_")[0]
-    release(payload["fifo"], "at last")
-    left.await_end(number)
-    with Meddled(tmp_path) as launcher:
-        done = outcomes(launcher, Job("a", "worker_jobs:begin", payload))["a"]
-    assert (done.value, starts(payload)) == ("at last", 1)
-
-
 def test_a_job_that_was_left_and_then_lost_is_run_again_and_so_is_another_of_its_name(
     toy: ToySlurm, left: Cluster, payload: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -344,24 +333,6 @@ def test_a_run_of_which_one_job_lost_its_machine_gives_the_records_of_one_here(
     begun_again = steps.index(0.0)
     assert steps[begun_again + 1] >= steps[begun_again - 1] >= 0.1, "it went on, not back"
     assert not list((there.root / "slurm").iterdir())
-
-
-@pytest.mark.soak
-def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
-    real: RealSlurm, tmp_path: Path
-) -> None:
-    seen = set()
-
-    def look(_event: Event, number: str) -> None:
-        seen.add(number.partition("_")[0])
-        running = real.ask("squeue", "--me", "--noheader", "--array", "--states=RUNNING")
-        assert len(running.splitlines()) <= 2
-
-    with Meddled(tmp_path, look) as launcher:
-        found = outcomes(launcher, *(job(name, "echo", letter=name) for name in "abcde"))
-    values = {name: outcome.value["letter"] for name, outcome in found.items()}
-    assert values == {name: name for name in "abcde"}
-    assert len(seen - {""}) == 1
 
 
 @pytest.mark.soak

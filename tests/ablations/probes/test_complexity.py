@@ -6,6 +6,8 @@ n: positions, d: d_model, k: kernel.
 from __future__ import annotations
 
 import math
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,16 +15,33 @@ from typing import Any
 import pytest
 import torch
 from child_jobs import MIB, peak_of_allocating
-from small_models import TEXT, transformer
+from small_models import PAIRS, TEXT, transformer
 from torch import Tensor, nn
 
 from ablations.benchmarks.child import in_child
 from ablations.benchmarks.throughput import mixer_of, untrained
-from ablations.probes import complexity
+from ablations.probes import complexity, share
 from ablations.probes.complexity import LAYER, MODEL, Memory, longest_path, operations, saved_bytes
+from ablations.probes.share import Share
+from ablations.store.record import Measurement
 from model.build import build
+from model.feedforward import FEEDFORWARD
 from model.flops import count
 from model.mixers import Context, Mixer
+
+
+def test_paths_are_those_of_the_papers() -> None:
+    for n in (2, 9, 16, 30):
+        assert longest_path(config("attention"), TEXT, n) == 1
+        assert longest_path(config("rnn"), TEXT, n) == n
+        assert longest_path(config("lstm", form="kernel"), TEXT, n) == n
+    for kernel, n in [(2, 8), (2, 9), (3, 9), (3, 10), (5, 28)]:  # dilated: the logarithm
+        logarithm = next(power for power in range(n) if kernel**power >= n)
+        assert longest_path(config("convolution", kernel=kernel), TEXT, n) == logarithm
+    for reach, n in [(2, 8), (5, 9), (5, 16), (8, 22)]:  # further with each layer
+        found = longest_path(config("window", reach=reach), TEXT, n)
+        assert found == math.ceil((n - 1) / (reach - 1))
+
 
 REACH = 8
 LAYERS: dict[str, dict[str, Any]] = {
@@ -101,26 +120,6 @@ def test_the_steps_of_a_loop_grow_with_the_length(name: str) -> None:
 # Paths, beside a search that knows no Jacobian.
 
 
-@pytest.mark.parametrize("n", [2, 9, 16, 30])
-def test_attention_reaches_everything_in_one_layer_and_a_loop_in_n_steps(n: int) -> None:
-    assert longest_path(config("attention"), TEXT, n) == 1
-    assert longest_path(config("rnn"), TEXT, n) == n
-    assert longest_path(config("lstm", form="kernel"), TEXT, n) == n
-
-
-@pytest.mark.parametrize(("kernel", "n"), [(2, 8), (2, 9), (3, 9), (3, 10), (5, 28)])
-def test_a_dilated_convolution_needs_the_logarithm(kernel: int, n: int) -> None:
-    logarithm = next(power for power in range(n) if kernel**power >= n)
-    found = longest_path(config("convolution", kernel=kernel), TEXT, n)
-    assert found == logarithm
-
-
-@pytest.mark.parametrize(("reach", "n"), [(2, 8), (5, 9), (5, 16), (8, 22)])
-def test_a_window_reaches_all_but_itself_further_with_each_layer(reach: int, n: int) -> None:
-    found = longest_path(config("window", reach=reach), TEXT, n)
-    assert found == math.ceil((n - 1) / (reach - 1))
-
-
 CPU = torch.device("cpu")
 
 
@@ -165,10 +164,81 @@ def test_the_peak_is_that_of_one_step_though_the_parent_held_more(of: str) -> No
 def test_every_length_is_read_of_layer_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(complexity, "LENGTHS", (16, 128))
     learned = transformer(position={"name": "learned"}, max_len=64)
-    readings = Memory().measure(learned, TEXT, CPU).readings
-    read = {(r.metric, r.at["of"], r.at["length"]): r for r in readings}
-    assert len(read) == len(readings) == 2 * 2 * 2
+    measurements = Memory().measure(learned, TEXT, CPU).measurements
+    read = {(r.metric, r.coordinates["of"], r.coordinates["length"]): r for r in measurements}
+    assert len(read) == len(measurements) == 2 * 2 * 2
     assert read["saved_bytes", MODEL, 16].value
     too_long = read["saved_bytes", MODEL, 128]
     assert too_long.value is None
     assert "max_len=64" in (too_long.reason or "")
+
+
+def by_part(measurements: list[Measurement], metric: str) -> dict[Any, dict[str, float]]:
+    """Where → part → share; of times, in the first process."""
+    found: dict[Any, dict[str, float]] = defaultdict(dict)
+    for measurement in measurements:
+        if measurement.metric == metric and "part" in measurement.coordinates:
+            where = (
+                measurement.coordinates.get("preset"),
+                measurement.coordinates.get("tokens_over_width"),
+            )
+            value = measurement.value if measurement.values is None else measurement.values[0]
+            found[where][str(measurement.coordinates["part"])] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [(TEXT, "decoder"), (PAIRS, "encoder_decoder")], ids=["text", "pairs"]
+)
+def test_shares_are_those_of_the_count_and_sum_to_one(
+    monkeypatch: pytest.MonkeyPatch, task: Any, kind: str
+) -> None:
+    monkeypatch.setattr(share, "RATIOS", (0.5, 4.0))
+    monkeypatch.setattr(share, "PROCESSES", 2)
+    config = transformer(kind=kind, depth=2)
+    measurements = Share().measure(config, task, CPU).measurements
+    for metric in share.Share.metrics:
+        for where, parts in by_part(measurements, metric).items():
+            assert sum(parts.values()) == pytest.approx(1), (metric, where)
+    with torch.device("meta"):
+        model = build(config["model"], task.source_size, task.target_size, 0)
+    for ratio in (0.5, 4.0):
+        length = int(ratio * 8)
+        cost = count(model, length if task.source_size else None, length)
+        whole = sum(cost.flops.values())
+        expected = {kind: flops / whole for kind, flops in cost.flops.items() if flops}
+        assert by_part(measurements, "flops_share")[None, ratio] == pytest.approx(expected)
+    whole = sum(p.numel() for p in model.parameters())
+    expected = {kind: size / whole for kind, size in cost.parameters.items() if size}
+    assert by_part(measurements, "parameter_share")[None, None] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("sleeps", "part"),
+    [(tuple(FEEDFORWARD.components.values()), "feedforward"), (Mixer, "mixing")],
+    ids=["feedforward", "mixing"],
+)
+def test_time_that_a_part_sleeps_is_that_parts(
+    monkeypatch: pytest.MonkeyPatch, sleeps: Any, part: str
+) -> None:
+    def sleepy(*words: Any) -> nn.Module:
+        model = build(*words)
+        module = next(module for module in model.modules() if isinstance(module, sleeps))
+        forward = module.forward
+
+        def late(*given: Any, **options: Any) -> Any:
+            time.sleep(0.02)
+            return forward(*given, **options)
+
+        vars(module)["forward"] = late
+        return model
+
+    monkeypatch.setattr(share, "build", sleepy)
+    monkeypatch.setattr(share, "in_child", lambda work: (work(None), None))
+    monkeypatch.setattr(share, "RATIOS", (1.0,))
+    monkeypatch.setattr(share, "PROCESSES", 1)
+    shares = by_part(Share().measure(transformer(), TEXT, CPU).measurements, "time_share")[
+        None, 1.0
+    ]
+    assert shares[part] > 0.6
+    assert max(shares, key=lambda kind: shares[kind]) == part

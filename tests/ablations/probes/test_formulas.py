@@ -31,8 +31,6 @@ from ablations.probes.formulas import (
     Reach,
     Worked,
     attended,
-    batch_of,
-    gap,
     loss_at,
 )
 from ablations.probes.share import Structure, sizes
@@ -43,15 +41,15 @@ CPU = torch.device("cpu")
 
 
 def read(probe: Any, config: dict[str, Any], task: Any = TEXT) -> Any:
-    (reading,) = probe().measure(config, task, CPU).readings
-    return reading.value
+    (measurement,) = probe().measure(config, task, CPU).measurements
+    return measurement.value
 
 
 @pytest.mark.parametrize("example", PRINTED)
 def test_a_gap_to_the_slide_is_that_of_a_softmax_by_hand(example: str) -> None:
     products, printed = PRINTED[example]
-    readings = Worked().measure({}, TEXT, CPU).readings
-    gaps = {(r.at["example"], r.at["scores"]): r.value for r in readings}
+    measurements = Worked().measure({}, TEXT, CPU).measurements
+    gaps = {(r.coordinates["example"], r.coordinates["scores"]): r.value for r in measurements}
     for word, scale, root in (("scaled", "sqrt_d_head", 8.0), ("raw", "none", 1.0)):
         powers = [math.exp((product - max(products)) / root) for product in products]
         weights = [power / sum(powers) for power in powers]
@@ -74,8 +72,8 @@ OF = ("words", "positions", "width", "blocks", "inner")
 
 
 def test_published_models_are_as_large_as_their_papers_say() -> None:
-    readings = Structure().measure(transformer(), TEXT, CPU).readings
-    found = {(r.at["preset"], r.at["of"]): r.value for r in readings}
+    measurements = Structure().measure(transformer(), TEXT, CPU).measurements
+    found = {(r.coordinates["preset"], r.coordinates["of"]): r.value for r in measurements}
     assert {name: tuple(found[name, of] for of in OF) for name in PAPERS} == PAPERS
 
 
@@ -89,7 +87,7 @@ def test_appended_positions_count_in_the_width() -> None:
 
 def turning(smoothing: float, over: str = "all") -> dict[str, float | None]:
     config = {"train": {"label_smoothing": smoothing, "label_smoothing_over": over}}
-    return {r.metric: r.value for r in Penalty().measure(config, TEXT, CPU).readings}
+    return {r.metric: r.value for r in Penalty().measure(config, TEXT, CPU).measurements}
 
 
 @pytest.mark.parametrize("smoothing", [0.01, 0.1, 0.5])
@@ -134,31 +132,19 @@ def test_every_path_is_the_formula_to_rounding(path: str, kind: str, task: Any) 
     assert read(Forms, transformer(**options, scale={"name": "none"}), task) > 1e-3
 
 
-def test_padding_is_in_the_batch_and_is_not_compared() -> None:
-    batch = batch_of(transformer(), PAIRS)
-    assert batch.lengths.tolist() == batch.source_lengths.tolist() == [8, 7, 6]
-
-    def answers(at: int) -> Any:
-        def answer(batch: Any) -> Tensor:
-            logits_BTV = torch.zeros(*batch.labels.shape, 13)
-            logits_BTV[2, at, 5] = 0.25
-            return logits_BTV
-
-        return answer
-
-    nothing = answers(at=7)
-    assert gap(nothing, answers(at=6), batch) == 0
-    assert gap(nothing, answers(at=5), batch) == 0.25
-
-
 # A step of positions as a linear map.
 
 WIDTH = 8
 
 
 def residuals(task: Any = TEXT, **changes: Any) -> dict[Any, float]:
-    readings = Offset().measure(transformer(**{"max_len": 512, **changes}), task, CPU).readings
-    return {reading.at["offset"]: float(reading.value or 0.0) for reading in readings}
+    measurements = (
+        Offset().measure(transformer(**{"max_len": 512, **changes}), task, CPU).measurements
+    )
+    return {
+        measurement.coordinates["offset"]: float(measurement.value or 0.0)
+        for measurement in measurements
+    }
 
 
 @pytest.mark.parametrize("width", [8, 64, 128])
@@ -195,8 +181,8 @@ ROUNDING, SEEN = 1e-12, 1e-3
 
 
 def read_dependence(probe: Any, config: dict[str, Any], task: Any = TEXT) -> float:
-    (reading,) = probe().measure(config, task, CPU).readings
-    return float(reading.value)
+    (measurement,) = probe().measure(config, task, CPU).measurements
+    return float(measurement.value)
 
 
 def encoder(**changes: Any) -> dict[str, Any]:

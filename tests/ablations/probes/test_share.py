@@ -12,9 +12,8 @@ from small_models import PAIRS, TEXT, transformer
 from torch import nn
 
 from ablations.probes import share
-from ablations.probes.share import Presets, Share
-from ablations.store.record import Reading
-from model import presets
+from ablations.probes.share import Share
+from ablations.store.record import Measurement
 from model.build import build
 from model.feedforward import FEEDFORWARD
 from model.flops import count
@@ -23,14 +22,17 @@ from model.mixers import Mixer
 CPU = torch.device("cpu")
 
 
-def by_part(readings: list[Reading], metric: str) -> dict[Any, dict[str, float]]:
+def by_part(measurements: list[Measurement], metric: str) -> dict[Any, dict[str, float]]:
     """Where → part → share; of times, in the first process."""
     found: dict[Any, dict[str, float]] = defaultdict(dict)
-    for reading in readings:
-        if reading.metric == metric and "part" in reading.at:
-            where = reading.at.get("preset"), reading.at.get("tokens_over_width")
-            value = reading.value if reading.values is None else reading.values[0]
-            found[where][str(reading.at["part"])] = value
+    for measurement in measurements:
+        if measurement.metric == metric and "part" in measurement.coordinates:
+            where = (
+                measurement.coordinates.get("preset"),
+                measurement.coordinates.get("tokens_over_width"),
+            )
+            value = measurement.value if measurement.values is None else measurement.values[0]
+            found[where][str(measurement.coordinates["part"])] = value
     return found
 
 
@@ -43,9 +45,9 @@ def test_shares_are_those_of_the_count_and_sum_to_one(
     monkeypatch.setattr(share, "RATIOS", (0.5, 4.0))
     monkeypatch.setattr(share, "PROCESSES", 2)
     config = transformer(kind=kind, depth=2)
-    readings = Share().measure(config, task, CPU).readings
-    for metric in share.Share.quantities:
-        for where, parts in by_part(readings, metric).items():
+    measurements = Share().measure(config, task, CPU).measurements
+    for metric in share.Share.metrics:
+        for where, parts in by_part(measurements, metric).items():
             assert sum(parts.values()) == pytest.approx(1), (metric, where)
     with torch.device("meta"):
         model = build(config["model"], task.source_size, task.target_size, 0)
@@ -54,15 +56,15 @@ def test_shares_are_those_of_the_count_and_sum_to_one(
         cost = count(model, length if task.source_size else None, length)
         whole = sum(cost.flops.values())
         expected = {kind: flops / whole for kind, flops in cost.flops.items() if flops}
-        assert by_part(readings, "flops_share")[None, ratio] == pytest.approx(expected)
+        assert by_part(measurements, "flops_share")[None, ratio] == pytest.approx(expected)
     whole = sum(p.numel() for p in model.parameters())
     expected = {kind: size / whole for kind, size in cost.parameters.items() if size}
-    assert by_part(readings, "parameter_share")[None, None] == pytest.approx(expected)
+    assert by_part(measurements, "parameter_share")[None, None] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     ("sleeps", "part"),
-    [(tuple(FEEDFORWARD.parts.values()), "feedforward"), (Mixer, "mixing")],
+    [(tuple(FEEDFORWARD.components.values()), "feedforward"), (Mixer, "mixing")],
     ids=["feedforward", "mixing"],
 )
 def test_time_that_a_part_sleeps_is_that_parts(
@@ -84,24 +86,8 @@ def test_time_that_a_part_sleeps_is_that_parts(
     monkeypatch.setattr(share, "in_child", lambda work: (work(None), None))
     monkeypatch.setattr(share, "RATIOS", (1.0,))
     monkeypatch.setattr(share, "PROCESSES", 1)
-    shares = by_part(Share().measure(transformer(), TEXT, CPU).readings, "time_share")[None, 1.0]
+    shares = by_part(Share().measure(transformer(), TEXT, CPU).measurements, "time_share")[
+        None, 1.0
+    ]
     assert shares[part] > 0.6
     assert max(shares, key=lambda kind: shares[kind]) == part
-
-
-def test_published_models_have_the_shares_of_their_papers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presets, "names", lambda: ["gpt2"])
-    monkeypatch.setattr(share, "RATIOS", (0.5, 8.0))
-    readings = Presets().measure(transformer(), TEXT, CPU).readings
-    for metric in ("preset_flops_share", "preset_parameter_share"):
-        for parts in by_part(readings, metric).values():
-            assert sum(parts.values()) == pytest.approx(1)
-    found = {(r.metric, r.at.get("tokens_over_width")): r for r in readings if "part" not in r.at}
-    # Of n = 384 tokens and d = 768: 12 blocks of 24 n d² besides 4 n² d, and a head of 2 n d V.
-    n, d, vocabulary = 384, 768, 50257
-    rest, scores = 12 * 24 * n * d * d + 2 * n * d * vocabulary, 12 * 4 * n * n * d
-    assert found["rest_over_scores", 0.5].value == pytest.approx(rest / scores, rel=1e-3)
-    assert found["rest_over_scores", 8.0].value is None
-    assert "max_len=1024" in (found["rest_over_scores", 8.0].reason or "")
-    # Two matrices of d × 4d beside four of d × d.
-    assert found["feedforward_over_block", None].value == pytest.approx(2 / 3, rel=2e-3)

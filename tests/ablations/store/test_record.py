@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from small import plan_document
 
 from ablations.store.files import write_atomic
-from ablations.store.identity import freeze
-from ablations.store.record import RECORD, Reading, Record
+from ablations.store.identity import canonical_json
+from ablations.store.record import RECORD, Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError, seal, unseal
 
@@ -29,19 +29,19 @@ def record(**changes: Any) -> Record:
         "flops_per_token": 1.4e6,
         "env": {"commit": None, "dirty": False, "threads": 1},
         "data": {"task": "g2p", "sha256": "0"},
-        "items": {"per": [0, 1, None, 2]},
-        "measures": {"quality": {"ablations/evaluations/quality.py": "0a"}},
-        "readings": [
-            Reading("loss", "nats/token", 1.93, split="valid", at={"step": 2000}),
-            Reading("step_time", "s", at={"length": 16, "pass": "training"}, samples=[0.03],
-                    reference=[0.04], session="a", against="b"),
-            Reading(
+        "per_example": {"per": [0, 1, None, 2]},
+        "sources": {"quality": {"ablations/evaluations/quality.py": "0a"}},
+        "measurements": [
+            Measurement("loss", "nats/token", 1.93, split="valid", coordinates={"step": 2000}),
+            Measurement("step_time", "s", coordinates={"length": 16, "pass": "training"},
+                    samples=[0.03], baseline_samples=[0.04], session="a", baseline="b"),
+            Measurement(
                 "attention",
                 "probability",
                 axes={"query": ["r"], "key": ["r", "h"]},
                 values=[[0.5, 0.5]],
             ),
-            Reading("peak_memory", "bytes", reason="out of memory"),
+            Measurement("peak_memory", "bytes", reason="out of memory"),
         ],
         "examples": [{"input": "naïve", "target": "N AY IY V", "output": "…"}],
         **changes,
@@ -53,12 +53,12 @@ def record(**changes: Any) -> Record:
 
 
 READINGS = st.builds(
-    Reading,
+    Measurement,
     metric=st.text(min_size=1, max_size=8),
     unit=st.text(min_size=1, max_size=8),
     value=st.one_of(st.floats(), st.integers(-(2**60), 2**60)),
     split=st.one_of(st.none(), st.sampled_from(["train", "valid", "test"])),
-    at=st.dictionaries(st.sampled_from(["step", "length"]), st.integers(0, 10**6)),
+    coordinates=st.dictionaries(st.sampled_from(["step", "length"]), st.integers(0, 10**6)),
     samples=st.one_of(st.none(), st.lists(st.floats(0, 1), min_size=1, max_size=3)),
     reason=st.one_of(st.none(), st.text(min_size=1)),
 )
@@ -66,9 +66,9 @@ READINGS = st.builds(
 
 @given(st.lists(READINGS, max_size=4), st.sampled_from(STATUSES), st.text(min_size=1))
 def test_whatever_was_read_survives_the_way_through_json(
-    readings: list[Reading], status: str, reason: str
+    measurements: list[Measurement], status: str, reason: str
 ) -> None:
-    whole = Record(TRIAL, status, {}, reason=reason, readings=readings)
+    whole = Record(TRIAL, status, {}, reason=reason, measurements=measurements)
     text = json.dumps(whole.to_dict(), allow_nan=False)
     assert Record.from_dict(json.loads(text)) == whole
 
@@ -86,11 +86,13 @@ def test_any_words_can_be_kept_and_half_a_character_becomes_a_question_mark(word
 def test_times_are_told_by_their_measure_their_reference_and_their_place(results: Results) -> None:
     places: list[dict[str, float | str]] = [{"length": 4}, {"length": 8}, {}]
     times = [
-        Reading("step_time", "s", at=at, samples=[1.0], session=process, against="b")
+        Measurement("step_time", "s", coordinates=at, samples=[1.0], session=process, baseline="b")
         for at in places
         for process in ("0", "1")
     ]
-    assert record(readings=times).timed == {("training", "b", freeze(at)) for at in places}
+    assert record(measurements=times).timed == {
+        ("training", "b", canonical_json(at)) for at in places
+    }
 
 
 # Strict JSON.
@@ -102,19 +104,19 @@ def test_an_array_with_what_is_no_number_is_refused_where_it_is_made() -> None:
         {"samples": [0.1, 0.1], "reference": [math.inf, 0.1]},
         {"values": [[0.5, math.nan]], "axes": {"query": [0], "key": [0, 1]}},
     ]
-    for reading in wrong:
+    for measurement in wrong:
         with pytest.raises(ValueError, match="finite"):
-            Reading("x", "1", **reading)
+            Measurement("x", "1", **measurement)
 
 
 def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results) -> None:
     for value in (math.nan, math.inf, -math.inf):
-        results.write(record(readings=[Reading("loss", "nats/token", value)]))
+        results.write(record(measurements=[Measurement("loss", "nats/token", value)]))
         read = results.read(TRIAL)
         assert read is not None
-        assert read.readings[0].value is None
-        assert str(value) in str(read.readings[0].reason)
-        told = Reading("loss", "nats/token", value, reason="diverged")
+        assert read.measurements[0].value is None
+        assert str(value) in str(read.measurements[0].reason)
+        told = Measurement("loss", "nats/token", value, reason="diverged")
         assert (told.value, told.reason) == (None, "diverged")
 
 
@@ -200,45 +202,45 @@ def test_what_is_no_id_is_never_a_path(results: Results) -> None:
 
 def entry(**changes: Any) -> dict[str, Any]:
     """One table of a plan, as every plan has it."""
-    (table,) = plan_document({"norm": [{"trial": TRIAL}]})["ablations"].values()
+    (table,) = plan_document({"norm": [{"trial": TRIAL}]})["experiments"].values()
     return {**table, **changes}
 
 
 def planned(**changes: Any) -> dict[str, Any]:
-    return {"profile": "smoke", "ablations": {"naïve": entry(**changes)}}
+    return {"profile": "smoke", "experiments": {"naïve": entry(**changes)}}
 
 
 def test_a_plan_is_read_back_as_it_was_written(results: Results) -> None:
     claim = {"id": "a", "statement": "b", "source": "c", "predicts": [{"word": "x"}], "require": []}
-    quantity = {"unit": "1", "better": "lower", "label": "x", "repeats": "seeds", "matters": 0.1}
+    quantity = {"unit": "1", "better": "lower", "title": "x", "repeats": "seeds", "matters": 0.1}
     plan = planned(claims=[claim], metrics={"x": quantity}, batches=[[300, 301], [302]])
     results.write_plan(plan)
     assert results.read_plan() == plan
 
 
-CELL = entry()["cells"][0]
+CELL = entry()["trials"][0]
 
 
 def test_a_plan_that_is_none_is_never_written_and_never_read(results: Results) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"question": 3}, "question'"),
         ({"seeds": [1]}, "seeds': unknown field"),
-        ({"batches": [1]}, "batches[0]'"),
+        ({"seed_batches": [1]}, "batches[0]'"),
         ({"claims": [{"id": "a"}]}, "claims[0].statement': missing"),
         ({"metric": {"name": "per"}}, "metric.unit': missing"),
-        ({"cells": [{**CELL, "trial": "../x"}]}, "cells[0].trial'"),
-        ({"cells": [{**CELL, "work": -1.0}]}, "cells[0].work'"),
-        ({"cells": [{**CELL, "seed": True}]}, "cells[0].seed'"),
-        ({"cells": [{**CELL, "pace": 1}]}, "cells[0].pace': unknown field"),
+        ({"trials": [{**CELL, "trial": "../x"}]}, "trials[0].trial'"),
+        ({"trials": [{**CELL, "work": -1.0}]}, "trials[0].work'"),
+        ({"trials": [{**CELL, "seed": True}]}, "trials[0].seed'"),
+        ({"trials": [{**CELL, "pace": 1}]}, "trials[0].pace': unknown field"),
     ]
     for changes, words in wrong:
         with pytest.raises(RecordError) as error:
             results.write_plan(planned(**changes))
-        assert str(error.value).startswith(f"'ablations.naïve.{words}")
+        assert str(error.value).startswith(f"'experiments.naïve.{words}")
         assert not results.plan_file.exists()
         results.root.mkdir(exist_ok=True)
         results.plan_file.write_bytes(seal(planned(**changes)))
         with pytest.raises(RecordError) as error:
             results.read_plan()
-        assert f"{results.plan_file}: 'ablations.naïve.{words}" in str(error.value)
+        assert f"{results.plan_file}: 'experiments.naïve.{words}" in str(error.value)
         results.plan_file.unlink()

@@ -14,7 +14,7 @@ from ablations.config import resolve_trial
 from ablations.expand import expand
 from ablations.facts import source_code, training_code
 from ablations.spec import experiments, read_experiment, read_profile
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.stamp import changed, digest_of, stamp
 from ablations.train.config import OPTIMIZER, SCHEDULE, SGD, ConstantRate
 
@@ -88,7 +88,9 @@ def files(train: dict[str, Any] | None = None, **changes: Any) -> set[str]:
     chosen = changes.pop("model", {**written, **changes})
     tree = {"model": chosen, "task": {"name": "g2p", **small}, "train": train or {}}
     config = resolve_trial(tree)
-    return set(training_code(*(freeze(config[part]) for part in ("model", "task", "train"))))
+    return set(
+        training_code(*(canonical_json(config[part]) for part in ("model", "task", "train")))
+    )
 
 
 def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None:
@@ -148,7 +150,7 @@ def test_the_users_own_optimizer_and_schedule_count_where_they_are_used(
         module = f"own_{family.word}"
         (tmp_path / f"{module}.py").write_text(PART)
         own = type("Own", (base,), {"__module__": module})
-        monkeypatch.setitem(family.parts, "own", own)
+        monkeypatch.setitem(family.components, "own", own)
         assert module in files(train={family.word: {"name": "own"}})
         assert module not in files()
 

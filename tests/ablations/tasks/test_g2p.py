@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Says
-from torch import Tensor, nn
 
-from ablations.evaluations.quality import Beam
 from ablations.tasks import TASK
 from ablations.tasks.data.cmudict import (
     LETTERS,
@@ -31,9 +28,8 @@ from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.g2p import G2P
 from ablations.tasks.scoring import METRICS, edits, nearest, score
 from ablations.tasks.task import Budget, Score
-from model.batch import BOS, EOS
+from model.batch import EOS
 from model.config import ConfigError
-from model.generate import Decoding
 
 
 def test_what_is_never_taught_is_named_with_its_line(tmp_path: Path) -> None:
@@ -110,35 +106,6 @@ def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the
     assert len(examples) == 12
     for example in examples:
         assert example["output"] == example["target"] == said[example["input"]][which]
-
-
-class Garden(nn.Module):
-    """Its likeliest first phone leads to answers that are unlikely: AA, then anything; or B C."""
-
-    def begin(self, sequences: int, *_: Any) -> Decoding:
-        return Decoding(0, ())
-
-    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        first, other, *rest = range(EOS + 1, 3 + len(PHONES))
-        logits_BV = torch.full((len(tokens_BT), 3 + len(PHONES)), -30.0)
-        for row, token in enumerate(tokens_BT[:, -1].tolist()):
-            if token == BOS:
-                logits_BV[row, [first, other]] = torch.tensor([0.6, 0.4]).log()
-            elif token == first:
-                logits_BV[row, rest] = 0.0
-            else:
-                logits_BV[row, EOS] = 0.0
-        return logits_BV[:, None], Decoding(decoding.start + 1, ())
-
-
-def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
-    task = G2P(G2P.Config(words=10, valid_words=10, test_words=10))
-    (greed, *_), _ = task.scores(Garden(), "test", "cpu")
-    readings = Beam().measure(Garden(), task, torch.device("cpu"), step=7).readings
-    (found, *_) = readings
-    assert (found.metric, found.split, found.at) == (greed.metric, "test", {"step": 7, "beam": 4})
-    assert found.value != greed.value
-    assert {reading.metric for reading in readings} == set(task.metrics)
 
 
 @pytest.mark.parametrize(("pronunciations", "split"), [("first", "valid"), ("all", "test")])

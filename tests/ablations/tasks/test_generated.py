@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from small_models import Says
 from torch import Tensor, nn
 
+from ablations.config import FOLDER, read_yaml, resolve_trial
+from ablations.evaluations.quality import Quality
+from ablations.store.identity import canonical_json
 from ablations.tasks import TASK
 from ablations.tasks.generated import SHARES, splits_of
 from ablations.tasks.listops import CLASSES, ListOps
-from ablations.tasks.task import Budget, Score
+from ablations.tasks.task import Budget, Score, load_task
+from ablations.train.config import TrainConfig
+from ablations.train.loop import train
 from model.batch import BOS, EOS, IGNORE, PAD, Batch
 from model.build import build
 
@@ -79,7 +84,7 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
     strings = make("copy", test_lengths=[16, 17, 30])
     model = fresh(strings, position="learned", max_len=strings.longest)
     scores, _ = strings.scores(model, "valid", "cpu")
-    at = {score.at["length"]: score for score in scores if score.at}
+    at = {score.coordinates["length"]: score for score in scores if score.coordinates}
     assert at[16].value is not None
     assert at[30].value is None
     assert "max_len=18" in at[30].reason
@@ -95,14 +100,14 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
 def test_what_each_example_had_in_it_adds_up_to_the_score(name: str) -> None:
     task = make(name, examples=50)
     scores, _ = task.scores(fresh(task), "test", "cpu")
-    told = {score.metric: score.items for score in scores if not score.at}
+    told = {score.metric: score.per_example for score in scores if not score.coordinates}
     assert set(told) == set(task.metrics)
     symbols = sum(len(truth) for rows in task.asked("test") for truth in task.truths(rows))
     for score in scores:
-        if score.items is not None:
-            assert len(score.items) == 50
+        if score.per_example is not None:
+            assert len(score.per_example) == 50
             over = symbols if score.metric == "token_error" else 50
-            assert score.value == pytest.approx(sum(score.items) / over)
+            assert score.value == pytest.approx(sum(score.per_example) / over)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -244,12 +249,6 @@ class SaysAt(nn.Module):
         return logits[:, None].expand(-1, batch.inputs.shape[1], -1)
 
 
-def assert_as_often(counts: Counter[Any], kinds: int) -> None:
-    assert len(counts) == kinds
-    share = counts.total() / kinds
-    assert all(abs(count - share) < 4.5 * math.sqrt(share) for count in counts.values())
-
-
 @pytest.mark.parametrize(("name", "answers"), [("recall", 5), ("pair", 25)])
 def test_the_trivial_answer_is_one_of_all(name: str, answers: int) -> None:
     expected = {"loss": pytest.approx(math.log(answers)), "accuracy": 1 / answers}
@@ -298,22 +297,6 @@ def test_the_value_to_be_said_is_the_one_beside_the_key(chosen: Any, seed: int) 
         assert all(int(key) < chosen["keys"] for key in keys)
 
 
-def test_every_place_key_and_value_is_asked_for_as_often() -> None:
-    task = make_lookup("recall", keys=5, values=4, pairs=3, distance=2)
-    questions = [
-        question
-        for (batch,) in islice(task.steps(0, Budget(600)), 60)
-        for question in read(task, batch)
-    ]
-    said = Counter(value for _, value in questions)
-    asked = Counter(symbols[-1] for symbols, _ in questions)
-    place = Counter(
-        [pair.split("=")[0] for pair in symbols[:3]].index(symbols[-1]) for symbols, _ in questions
-    )
-    for counts, kinds in ((said, 4), (asked, 5), (place, 3)):
-        assert_as_often(counts, kinds)
-
-
 @pytest.mark.parametrize("tokens", ["one", "two"])
 def test_accuracy_is_taken_at_each_distance(tokens: str) -> None:
     task = make_lookup("recall", distance=6, test_distances=[6, 0, 20], tokens=tokens, examples=200)
@@ -325,7 +308,7 @@ def test_accuracy_is_taken_at_each_distance(tokens: str) -> None:
         Score("accuracy", 1.0, {"distance": 6}),
         Score("accuracy", 1.0, {"distance": 0}),
     ]
-    assert scores[3].at == {"distance": 20}
+    assert scores[3].coordinates == {"distance": 20}
     assert scores[3].value == pytest.approx(1 / 8, abs=0.1)  # always the same value
 
 
@@ -352,34 +335,6 @@ def test_all_values_are_to_be_said_in_the_order_asked(
         assert all(int(symbol.split("=")[1]) < values for symbol in shown)
         assert len(set(named.removesuffix("?").split(","))) == asked
         assert len(symbols) == task.longest
-
-
-def test_every_question_and_every_order_is_as_likely() -> None:
-    task = make_lookup("pair", slots=4, values=3)
-    questions = [
-        symbols
-        for (batch,) in islice(task.steps(0, Budget(500)), 100)
-        for symbols, _ in read(task, batch)
-    ]
-    named = Counter(symbols[-1] for symbols in questions)
-    orders = Counter(tuple(symbol[0] for symbol in symbols[:-1]) for symbols in questions)
-    assert_as_often(named, 4 * 3)
-    assert_as_often(orders, 24)
-
-
-def unordered(symbols: list[str]) -> str:
-    """Both values and not which is whose: what an even average of two slots tells."""
-    return "=" + ",".join(sorted(look_up(symbols).removeprefix("=").split(",")))
-
-
-def test_who_cannot_tell_the_order_is_right_in_half_and_where_both_are_equal() -> None:
-    task = make_lookup("pair", slots=6, values=4, examples=2000)
-    (score,), examples = task.scores(SaysAt(task, unordered), "test", "cpu")
-    assert score == Score("accuracy", score.value)
-    assert score.value == pytest.approx(1 / 4 + 3 / 4 / 2, abs=0.04)
-    assert Counter(e["output"] == e["target"] for e in examples) == {True: 6, False: 6}
-    wrong = next(e for e in examples if e["output"] != e["target"])
-    assert sorted(wrong["output"]) == sorted(wrong["target"])
 
 
 def make_listops(**options: Any) -> Any:
@@ -451,32 +406,6 @@ def test_trees_keep_to_their_options_and_are_worth_what_they_say(
             assert 2 <= most_members(symbols) <= max_args
 
 
-def test_no_expression_comes_twice_in_any_split() -> None:
-    task = make_listops(examples=5000, test_examples=1000)
-    told = Counter(
-        " ".join(s) for split in ("train", "valid", "test") for s, _ in task.trees(split)
-    )
-    assert len(told) == 7000
-    assert set(told.values()) == {1}
-
-
-def test_a_batch_holds_whole_expressions_and_their_classes() -> None:
-    task = make_listops()
-    seen = Counter[str]()
-    for step in islice(task.steps(0, Budget(500, 2)), 20):
-        for batch in step:
-            assert batch.inputs is None
-            assert batch.labels.shape == (len(batch.source),)
-            assert [evaluate(text) for text in sources(batch)] == batch.labels.tolist()
-            real = (batch.source != PAD).sum(dim=1)
-            if batch.source_lengths is None:
-                assert int(real.min()) == batch.source.shape[1]
-            else:
-                assert torch.equal(batch.source_lengths, real)
-            seen.update(sources(batch))
-    assert set(seen) == {" ".join(symbols) for symbols, _ in task.trees("train")}
-
-
 class Reader(nn.Module):
     """Evaluates what it reads; of long expressions it says 0."""
 
@@ -506,3 +435,44 @@ def test_the_trivial_answer_is_the_likeliest_class_of_train() -> None:
     assert task.trivial("test") == pytest.approx(
         {"loss": loss, "accuracy": asked.count(likeliest) / 100}
     )
+
+
+CPU = torch.device("cpu")
+# The metric that tells, and the least share of the way from trivial to perfect that is clear.
+CLEARLY = {
+    "g2p": ("per", 0.7),
+    "text": ("bits_per_character", 0.35),
+    "translation": ("chrf", 0.2),
+    "copy": ("sequence_accuracy", 0.9),
+    "reverse": ("sequence_accuracy", 0.9),
+    "sort": ("sequence_accuracy", 0.9),
+    "recall": ("accuracy", 0.9),
+    "pair": ("accuracy", 0.9),
+    "listops": ("accuracy", 0.2),
+}
+PERFECT = {"chrf": 100.0, "per": 0.0, "bits_per_character": 0.0}
+
+
+def test_every_task_is_here() -> None:
+    assert set(CLEARLY) == {path.stem for path in (FOLDER / "base").glob("*.yaml")}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CLEARLY)
+def test_a_task_is_learned(name: str) -> None:
+    torch.set_num_threads(1)
+    config = resolve_trial(read_yaml(FOLDER / "base" / f"{name}.yaml").values)
+    task = load_task(canonical_json(config["task"]))
+    model = build(config["model"], task.source_size, task.target_size, seed=0)
+    training = train(model, task, TrainConfig(**config["train"]), 0, CPU, lambda *_: None)
+    taken = Quality().measure(model, task, CPU, config["train"]["steps"])
+    metric, share = CLEARLY[name]
+    found = {
+        r.metric: r.value
+        for r in taken.measurements
+        if r.split == "test" and set(r.coordinates) <= {"step"}
+    }
+    reached, trivial = found[metric], found[f"trivial_{metric}"]
+    assert (training.status, training.reason) == ("ok", None)
+    assert (reached - trivial) / (PERFECT.get(metric, 1.0) - trivial) > share
+    assert taken.examples

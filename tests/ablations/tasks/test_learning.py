@@ -7,7 +7,7 @@ import torch
 
 from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.evaluations.quality import Quality
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.tasks.task import load_task
 from ablations.train.config import TrainConfig
 from ablations.train.loop import train
@@ -38,13 +38,15 @@ def test_every_task_is_here() -> None:
 def test_a_task_is_learned(name: str) -> None:
     torch.set_num_threads(1)
     config = resolve_trial(read_yaml(FOLDER / "base" / f"{name}.yaml").values)
-    task = load_task(freeze(config["task"]))
+    task = load_task(canonical_json(config["task"]))
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     training = train(model, task, TrainConfig(**config["train"]), 0, CPU, lambda *_: None)
     taken = Quality().measure(model, task, CPU, config["train"]["steps"])
     metric, share = CLEARLY[name]
     found = {
-        r.metric: r.value for r in taken.readings if r.split == "test" and set(r.at) <= {"step"}
+        r.metric: r.value
+        for r in taken.measurements
+        if r.split == "test" and set(r.coordinates) <= {"step"}
     }
     reached, trivial = found[metric], found[f"trivial_{metric}"]
     assert (training.status, training.reason) == ("ok", None)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+import signal
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import small_task
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +22,7 @@ from small_task import Backwards, small_model
 from torch import nn
 
 import ablations.train.checkpoint
+import ablations.train.loop
 from ablations.signals import Stopped
 from ablations.train.checkpoint import (
     Checkpointer,
@@ -29,10 +34,28 @@ from ablations.train.checkpoint import (
     save_weights,
     stamp_of,
 )
-from ablations.train.config import TrainConfig
-from ablations.train.loop import Trainer, validate
-from model.batch import Batch
+from ablations.train.config import OPTIMIZER, TrainConfig
+from ablations.train.loop import Trainer, Training, validate
 from model.config import ConfigError
+
+
+def test_weights_with_another_stamp_are_refused(kept: Path) -> None:
+    assert stamp_of(kept) == STAMP_WEIGHTS
+    for stamp, words in [
+        ({**STAMP_WEIGHTS, "code": "9c2d"}, "its code is 0a1b, not 9c2d"),
+        ({**STAMP_WEIGHTS, "trial": "0" * 12}, "its trial is f302523445c7, not 000000000000"),
+        ({**STAMP_WEIGHTS, "torch": "3"}, "its torch is None, not 3"),
+        ({"trial": STAMP_WEIGHTS["trial"]}, "its code is 0a1b, not None"),
+    ]:
+        assert words in refusal(kept, stamp)
+
+
+WRONG = [
+    lambda weights: dict([*weights.items()][1:]),
+    lambda weights: {**weights, "z": torch.zeros(1)},
+    lambda weights: {name: each[:1].clone() for name, each in weights.items()},
+    lambda weights: {name: each.mT.contiguous() for name, each in weights.items()},
+]
 
 STAMP = {"trial": "abc", "code": "1"}
 few = settings(max_examples=150)
@@ -53,7 +76,7 @@ def state(step: int) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         "model:flag": torch.tensor(True),
         "model:none": torch.empty(0),
     }
-    return tensors, {"step": step, "readings": [{"value": 0.1 + 0.2, "reason": None}]}
+    return tensors, {"step": step, "measurements": [{"value": 0.1 + 0.2, "reason": None}]}
 
 
 def keep(folder: Path, *steps: int) -> Checkpointer:
@@ -223,27 +246,18 @@ def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path: Path) -> None
     assert len(places[0]) == len(places[1])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda weights: dict([*weights.items()][1:]),
-        lambda weights: {**weights, "z": torch.zeros(1)},
-        lambda weights: {name: each[:1].clone() for name, each in weights.items()},
-        lambda weights: {name: each.mT.contiguous() for name, each in weights.items()},
-    ],
-    ids=["lacks one", "has one more", "would broadcast", "is turned"],
-)
 def test_weights_of_another_model_are_refused_in_one_line_and_change_nothing(
-    tmp_path: Path, wrong: Any
+    tmp_path: Path,
 ) -> None:
-    model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
-    before = copied(model)
-    (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP_WEIGHTS))
-    with pytest.raises(ConfigError, match=r"is in one of the two alone|has the shape") as caught:
-        load_weights(model, tmp_path / "weights", STAMP_WEIGHTS)
-    (problem,) = caught.value.problems
-    assert len(problem.splitlines()) == 1
-    assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
+    for wrong in WRONG:
+        model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
+        before = copied(model)
+        (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP_WEIGHTS))
+        with pytest.raises(ConfigError, match=r"in one of the two alone|has the shape") as caught:
+            load_weights(model, tmp_path / "weights", STAMP_WEIGHTS)
+        (problem,) = caught.value.problems
+        assert len(problem.splitlines()) == 1
+        assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
 
 
 def refusal(path: Path, stamp: dict[str, str]) -> str:
@@ -280,30 +294,10 @@ def test_weights_that_are_cut_or_have_a_flipped_bit_are_refused(kept: Path) -> N
     load_weights(nn.Linear(3, 2), kept, STAMP_WEIGHTS)
 
 
-@pytest.mark.parametrize(
-    ("stamp", "words"),
-    [
-        ({**STAMP_WEIGHTS, "code": "9c2d"}, "its code is 0a1b, not 9c2d"),
-        ({**STAMP_WEIGHTS, "trial": "0" * 12}, "its trial is f302523445c7, not 000000000000"),
-        ({**STAMP_WEIGHTS, "torch": "3"}, "its torch is None, not 3"),
-        ({"trial": STAMP_WEIGHTS["trial"]}, "its code is 0a1b, not None"),
-    ],
-    ids=["code", "trial", "more", "less"],
-)
-def test_weights_with_another_stamp_are_refused(
-    kept: Path, stamp: dict[str, str], words: str
+def test_the_mean_is_that_of_the_formula_whose_steps_count_from_one(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert words in refusal(kept, stamp)
-
-
-def test_the_header_alone_tells_whose_weights_they_are(kept: Path) -> None:
-    assert stamp_of(kept) == STAMP_WEIGHTS
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # which only a reader of all notices
-    assert stamp_of(kept) == STAMP_WEIGHTS
-
-
-def test_the_mean_is_that_of_the_formula_whose_steps_count_from_one() -> None:
+    monkeypatch.setattr(ablations.train.loop, "CURVE_POINTS", LONG)
     config = TrainConfig(steps=5, batch_tokens=60, evaluations=1, average=0.3)
     trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
     slow, steps = copied(trainer.model), iter(range(1, 6))
@@ -321,19 +315,118 @@ def test_the_mean_is_that_of_the_formula_whose_steps_count_from_one() -> None:
         torch.testing.assert_close(mean, slow[name], rtol=1e-5, atol=1e-6)
 
 
-def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_left() -> None:
-    """It reads right what is asked, and is taught wrong: each step takes it further away."""
+STEPS = 14
+POINTS = 4  # of the curve: at 4, 7, 11 and 14
+LONG = ablations.train.loop.CURVE_POINTS
+few_resume = settings(max_examples=10)
 
-    class Misleading(Backwards):
-        def steps(self, *asked: Any) -> Iterator[tuple[Batch, ...]]:
-            for parts in super().steps(*asked):
-                yield tuple(replace(each, labels=torch.zeros_like(each.labels)) for each in parts)
 
-    rate = {"optimizer": {"name": "adam", "lr": 0.1}}
-    config = TrainConfig(steps=4, evaluations=4, batch_tokens=60, select="best", **rate)
-    trainer = Trainer(small_model(), Misleading(), config, 0, CPU)
-    trainer.run(lambda *_: None, None)
-    untrained, first, *later = valid_losses(trainer)
-    assert untrained < first < min(later)
-    assert trainer.best_loss == first
-    assert validate(trainer.model, trainer.task, CPU) == first
+@pytest.fixture(autouse=True, scope="module")
+def a_short_curve() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablations.train.loop, "CURVE_POINTS", POINTS)
+        yield
+
+
+def trainer_of(seed: int = 3, tied: str = "free", **options: Any) -> Trainer:
+    optimizer = {"name": options.pop("optimizer", "adam"), "lr": options.pop("lr", 0.01)}
+    config = TrainConfig(
+        **{
+            "steps": STEPS,
+            "batch_tokens": 60,
+            "micro_batches": 2,
+            "optimizer": optimizer,
+            **options,
+        }
+    )
+    model = small_model(seed, dropout=0.2, tied=tied)
+    return Trainer(model, Backwards(), config, seed, CPU)
+
+
+def quiet(fraction: float, note: str) -> None:
+    pass
+
+
+def interrupted(folder: Path, stops: list[int], **options: Any) -> Trainer:
+    """Stopped after each of these steps, and gone on with by a trainer that knows nothing."""
+    for stop in sorted(stops):
+        trainer = trainer_of(**options)
+        torch.rand(stop)  # whatever else used the generator before
+        keeper = Checkpointer(folder / "kept", {}, math.inf, lambda t=trainer, k=stop: t.step == k)
+        with pytest.raises(Stopped):
+            trainer.run(quiet, keeper)
+        assert trainer.step == stop
+    last = trainer_of(**options)
+    last.run(quiet, Checkpointer(folder / "kept", {}, math.inf))
+    return last
+
+
+def assert_same(one: Trainer, two: Trainer) -> None:
+    assert one.training == two.training
+    torch.testing.assert_close(copied(one.model), copied(two.model), rtol=0, atol=0)
+
+
+CHOICES: list[dict[str, Any]] = [{}, {"average": 0.9}, {"select": "best"}]
+
+
+@pytest.fixture(scope="module", params=OPTIMIZER.components)
+def wholes(request: pytest.FixtureRequest) -> list[Trainer]:
+    """The uninterrupted trainings of an optimizer, one for each choice."""
+    trainers = [trainer_of(optimizer=request.param, **choice) for choice in CHOICES]
+    for trainer in trainers:
+        trainer.run(quiet, None)
+    return trainers
+
+
+@few_resume
+@given(
+    which=st.integers(0, len(CHOICES) - 1),
+    stops=st.sets(st.integers(1, STEPS - 1), min_size=1, max_size=3),
+)
+def test_an_interrupted_training_ends_with_the_bits_of_an_uninterrupted_one(
+    wholes: list[Trainer], which: int, stops: set[int]
+) -> None:
+    whole = wholes[which]
+    optimizer = whole.config.optimizer["name"]
+    with tempfile.TemporaryDirectory() as folder:
+        parts = interrupted(Path(folder), list(stops), optimizer=optimizer, **CHOICES[which])
+    assert_same(whole, parts)
+
+
+def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path: Path) -> None:
+    """The rate grows until it destroys what was learned."""
+    options: Any = {"select": "best", "evaluations": STEPS, "optimizer": "sgd", "lr": 9}
+    options["schedule"] = {"name": "constant", "warmup": 13}
+    whole, parts = trainer_of(**options), interrupted(tmp_path, [12, 13], **options)
+    whole.run(quiet, None)
+    assert_same(whole, parts)
+    found = {r.coordinates["step"]: r.value for r in parts.training.losses("valid")}
+    assert min(found, key=lambda step: found[step] or math.inf) < 12
+    torch.testing.assert_close(parts.best, copied(parts.model), rtol=0, atol=0)
+
+
+def test_a_killed_process_is_gone_on_with_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ablations.train.loop, "CURVE_POINTS", LONG)
+
+    def run(death: float) -> int:
+        words = [sys.executable, small_task.__file__, str(tmp_path / "killed"), str(death)]
+        return subprocess.run(words, env={"PYTHONPATH": ":".join(sys.path)}).returncode
+
+    assert run(0.6) == -signal.SIGKILL
+    assert run(math.inf) == 0
+    small_task.train_in(tmp_path / "whole")
+    for file in ("trials/small.json", "checkpoints/small.safetensors"):
+        whole, killed = ((tmp_path / name / file).read_bytes() for name in ("whole", "killed"))
+        assert whole == killed, file
+
+
+def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:
+    def run(seed: int, stamp: str) -> Training:
+        keeper = Checkpointer(tmp_path / "kept", {"trial": stamp}, seconds=0.0)
+        return trainer_of(seed).run(quiet, keeper)
+
+    alone = trainer_of(4).run(quiet, None)
+    run(3, "a")
+    assert run(4, "b") == alone

@@ -5,22 +5,40 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rank_trainings import CONFIG, train_each, trained
+from rank_trainings import MODELS as RANKED
 from small_task import Backwards, Upwards
 from torch import nn
 
-from ablations.signals import Stopped
+from ablations.signals import Stopped, catching_sigterm
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Task
-from ablations.train.checkpoint import named
+from ablations.train.checkpoint import Checkpointer, named
 from ablations.train.config import TrainConfig
+from ablations.train.ddp import Devices, run_together
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
 from model.batch import Batch
 from model.build import build
+
+
+def test_replicas_in_half_precision_and_of_uneven_steps_learn_as_alone() -> None:
+    task, settings = Backwards(), config(precision="bfloat16")
+    models = drawn(task, MODELS["encoder-decoder"][1], torch.float32)
+    copies = [copy.deepcopy(model) for model in models]
+    for pair in zip(together(models, task, settings), alone(copies, task, settings), strict=True):
+        ours, theirs = ([r.value for r in each.losses("valid")] for each in pair)
+        assert ours == pytest.approx(theirs, rel=0.02)
+    assert all(p.dtype == torch.float32 for model in models for p in model.parameters())
+    uneven = Uneven()
+    assert [len(next(uneven.steps(seed, config().budget))) for seed in SEEDS] == [1, 2, 1]
+    assert_as_alone(uneven, drawn(uneven, MODELS["decoder"][1], torch.float64), config(), rtol=1e-8)
+
 
 CPU = torch.device("cpu")
 torch.set_num_threads(1)
@@ -88,10 +106,10 @@ def assert_as_alone(
     expected, found = alone(copies, task, settings), together(models, task, settings)
     for ours, theirs in zip(found, expected, strict=True):
         assert (ours.status, ours.reason) == (theirs.status, theirs.reason)
-        places = [(r.metric, r.unit, r.split, r.at) for r in ours.readings]
-        assert places == [(r.metric, r.unit, r.split, r.at) for r in theirs.readings]
+        places = [(r.metric, r.unit, r.split, r.coordinates) for r in ours.measurements]
+        assert places == [(r.metric, r.unit, r.split, r.coordinates) for r in theirs.measurements]
         numbers = len(places) - (3 if ours.status == "diverged" else 0)  # the last point is none
-        for one, other in zip(ours.readings[:numbers], theirs.readings, strict=False):
+        for one, other in zip(ours.measurements[:numbers], theirs.measurements, strict=False):
             near = pytest.approx(other.value or 0.0, rel=max(rtol, 1e-6))
             assert one.value == (None if other.value is None else near)
     for model, other, training in zip(models, copies, found, strict=True):
@@ -116,30 +134,12 @@ def test_every_seed_of_a_pack_learns_what_it_learns_alone(model: str, settings: 
         assert any(not torch.equal(w, before[name]) for name, w in named(model_).items())
 
 
-def test_in_half_precision_seeds_learn_nearly_the_same() -> None:
-    task, settings = Backwards(), config(precision="bfloat16")
-    models = drawn(task, MODELS["encoder-decoder"][1], torch.float32)
-    copies = [copy.deepcopy(model) for model in models]
-    expected, found = alone(copies, task, settings), together(models, task, settings)
-    for ours, theirs in zip(found, expected, strict=True):
-        values = [[r.value for r in each.losses("valid")] for each in (ours, theirs)]
-        assert values[0] == pytest.approx(values[1], rel=0.02)
-    assert all(p.dtype == torch.float32 for model in models for p in model.parameters())
-
-
 class Uneven(Upwards):
     """Every other seed has one part more in a step, as at the end of an epoch."""
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         for parts in super().steps(seed, budget, start):
             yield parts[: 1 + seed % 2]
-
-
-def test_a_part_that_one_seed_has_and_another_has_not_is_learned_by_that_seed_alone() -> None:
-    task = Uneven()
-    models = drawn(task, MODELS["decoder"][1], torch.float64)
-    assert [len(next(task.steps(seed, config().budget))) for seed in SEEDS] == [1, 2, 1]
-    assert_as_alone(task, models, config(), rtol=1e-8)
 
 
 def spoil(model: nn.Module, by: float) -> None:
@@ -163,11 +163,11 @@ def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
     found = assert_as_alone(task, models, settings, rtol=1e-6)
     assert found[1].status == "diverged"
     assert (found[1].reason or "").endswith(f"at step {step}")
-    assert found[1].readings[-1].at == {"step": told}
+    assert found[1].measurements[-1].coordinates == {"step": told}
     undisturbed = together(healthy, task, settings)
     for seed in (0, 2):
         assert found[seed].status != "diverged"
-        assert found[seed].readings == undisturbed[seed].readings
+        assert found[seed].measurements == undisturbed[seed].measurements
 
 
 def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
@@ -177,3 +177,91 @@ def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
     with pytest.raises(Stopped):
         pack.run(lambda *_: None, lambda: next(answers))
     assert pack.step == 2
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where one of their trainings is kept when it is stopped."""
+    return tmp_path_factory.mktemp("kept") / "unfinished"
+
+
+@pytest.fixture(scope="module")
+def together_ranks(place: Path) -> dict[str, Any]:
+    """What two processes made of every model; a warning is an error there, too."""
+    payload = {"place": str(place)}
+    with pytest.MonkeyPatch.context() as patch, catching_sigterm() as notice:
+        patch.setenv("PYTHONWARNINGS", "error")
+        return run_together(train_each, payload, 2, lambda *_: None, notice)
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_two_processes_learn_what_one_does_from_the_whole_batch(
+    together_ranks: dict[str, Any], name: str
+) -> None:
+    one, two = trained(name), together_ranks["trainings"][name]
+    assert two["weights"].keys() == one["weights"].keys()
+    for weight, values in one["weights"].items():
+        ours, theirs = (
+            torch.tensor(each, dtype=torch.float64) for each in (two["weights"][weight], values)
+        )
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9, msg=lambda m, w=weight: w + m)
+    assert two["measurements"].keys() == one["measurements"].keys() >= {("error", "test", 14)}
+    for at, value in one["measurements"].items():
+        # The training loss is summed in float32, whatever the model is.
+        rel = 1e-6 if at[:2] == ("loss", "train") else 1e-9
+        assert two["measurements"][at] == pytest.approx(value, rel=rel), at
+    valid = [value for at, value in one["measurements"].items() if at[:2] == ("loss", "valid")]
+    assert valid[-1] < valid[0] - 0.01, "where nothing is learned, all are equal"
+
+
+def test_gradients_are_joined_once_a_step_however_many_parts_it_has(
+    together_ranks: dict[str, Any],
+) -> None:
+    assert CONFIG.micro_batches > 1
+    assert together_ranks["joins"] == CONFIG.steps
+
+
+def test_no_two_devices_drop_the_same_and_each_drops_the_same_again(
+    together_ranks: dict[str, Any],
+) -> None:
+    first, second, again = together_ranks["drawn"]
+    assert first == again
+    assert len({*first, *second}) == 4
+
+
+def test_a_training_that_was_stopped_and_gone_on_with_ends_with_the_same_bits(
+    together_ranks: dict[str, Any], place: Path
+) -> None:
+    """With dropout: nothing depends on where it was stopped."""
+    kept = Checkpointer(place, {}).load()
+    assert 0 < kept[1]["step"] < CONFIG.steps
+    assert together_ranks["parts"] == together_ranks["whole"]
+    assert together_ranks["whole"]["weights"] != together_ranks["trainings"]["decoder"]["weights"]
+
+
+@pytest.fixture
+def part() -> Batch:
+    pairs = Backwards().pairs["train"]
+    return pairs.batch(torch.arange(5))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_the_shares_of_a_part_are_its_rows_in_their_order(part: Batch, count: int) -> None:
+    shares = [Devices(rank, count).share(part) for rank in range(count)]
+    sizes = [len(share.labels) for share in shares]
+    assert max(sizes) - min(sizes) <= 1
+    assert sum(share.tokens for share in shares) == part.tokens
+    for name, whole in vars(part).items():
+        each = [vars(share)[name] for share in shares]
+        if whole is None:
+            assert each == [None] * count
+        else:
+            assert torch.equal(torch.cat(each), whole), name
+
+
+def test_where_rows_are_few_a_device_computes_one_that_does_not_count(part: Batch) -> None:
+    shares = [Devices(rank, 7).share(part) for rank in range(7)]
+    assert all(len(share.labels) == 1 for share in shares)
+    counted = [share for share in shares if share.tokens]
+    assert len(counted) == 5
+    assert torch.equal(torch.cat([share.labels for share in counted]), part.labels)

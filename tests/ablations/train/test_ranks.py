@@ -42,12 +42,12 @@ def test_two_processes_learn_what_one_does_from_the_whole_batch(
             torch.tensor(each, dtype=torch.float64) for each in (two["weights"][weight], values)
         )
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9, msg=lambda m, w=weight: w + m)
-    assert two["readings"].keys() == one["readings"].keys() >= {("error", "test", 14)}
-    for at, value in one["readings"].items():
+    assert two["measurements"].keys() == one["measurements"].keys() >= {("error", "test", 14)}
+    for at, value in one["measurements"].items():
         # The training loss is summed in float32, whatever the model is.
         rel = 1e-6 if at[:2] == ("loss", "train") else 1e-9
-        assert two["readings"][at] == pytest.approx(value, rel=rel), at
-    valid = [value for at, value in one["readings"].items() if at[:2] == ("loss", "valid")]
+        assert two["measurements"][at] == pytest.approx(value, rel=rel), at
+    valid = [value for at, value in one["measurements"].items() if at[:2] == ("loss", "valid")]
     assert valid[-1] < valid[0] - 0.01, "where nothing is learned, all are equal"
 
 

@@ -78,7 +78,7 @@ def assert_same(one: Trainer, two: Trainer) -> None:
 CHOICES: list[dict[str, Any]] = [{}, {"average": 0.9}, {"select": "best"}]
 
 
-@pytest.fixture(scope="module", params=OPTIMIZER.parts)
+@pytest.fixture(scope="module", params=OPTIMIZER.components)
 def wholes(request: pytest.FixtureRequest) -> list[Trainer]:
     """The uninterrupted trainings of an optimizer, one for each choice."""
     trainers = [trainer_of(optimizer=request.param, **choice) for choice in CHOICES]
@@ -109,7 +109,7 @@ def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path
     whole, parts = trainer_of(**options), interrupted(tmp_path, [12, 13], **options)
     whole.run(quiet, None)
     assert_same(whole, parts)
-    found = {r.at["step"]: r.value for r in parts.training.losses("valid")}
+    found = {r.coordinates["step"]: r.value for r in parts.training.losses("valid")}
     assert min(found, key=lambda step: found[step] or math.inf) < 12
     torch.testing.assert_close(parts.best, copied(parts.model), rtol=0, atol=0)
 
