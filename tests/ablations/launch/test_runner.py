@@ -50,7 +50,7 @@ class Sweep:
 
     def cells(self) -> dict[tuple[str, int], str]:
         cells = self.results.read_plan()["experiments"][TABLE]["trials"]
-        return {(cell["variant"], cell["seed"]): cell["trial"] for cell in cells}
+        return {(cell["variant"], cell["seed"]): cell["id"] for cell in cells}
 
     def record(self, trial: str) -> Record:
         return held(self.results, trial)
