@@ -180,7 +180,7 @@ def _section(
         shown["Times"] = narrowed(timed.drop(columns="experiment"))
     if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
-    words = ["python", "-m", "experiments", "run", entry["name"], "--profile", entry["profile"]]
+    words = ["ablations", "run", entry["name"], "--profile", entry["profile"]]
     words += entry["overrides"]
     return {
         "name": name,

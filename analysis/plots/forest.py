@@ -91,15 +91,15 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
     """A forest of time ratios for each experiment and machine, without points of curves."""
     frame = evidence.speeds
     is_itself = (frame["variant"] == frame["baseline"]) & (
-        frame["baseline_trial"] == frame["baseline"]
+        frame["compared_with"] == frame["baseline"]
     )
     timed = frame[~is_itself & (frame["n"] > 0) & ~on_curves(evidence)]
     found = []
     for (name, machine), own in timed.groupby(["experiment", "machine"], sort=False):
-        several = own.duplicated(["name", "baseline_trial", "metric", "where"], keep=False)
+        several = own.duplicated(["name", "compared_with", "metric", "where"], keep=False)
         seeds = (", seed " + own["seed"].astype(str)).where(several, "")
-        elsewhere = (" over " + own["baseline_trial"]).mask(
-            own["baseline_trial"] == own["baseline"], ""
+        elsewhere = (" over " + own["compared_with"]).mask(
+            own["compared_with"] == own["baseline"], ""
         )
         rows = own.assign(
             value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), words="",

@@ -119,7 +119,7 @@ def test_a_question_has_everything_in_one_place_its_verdict_first(page: str) -> 
         "What this does not show",
         "241,066 parameters (of the baseline), 5 seeds: it says nothing of others",
         "Of 30 trials: 1 diverged, 1 unreadable.",
-        "python -m ablations run position --profile smoke model.n_heads=8",
+        "ablations run position --profile smoke model.n_heads=8",
     ]
     places = [words.find(each) for each in order]
     assert -1 not in places, order[places.index(-1)]
