@@ -32,7 +32,7 @@ LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # as Ray calls it
 
 
 def command(question: str, folder: Path, *words: str) -> list[str]:
-    start = [sys.executable, "-m", "experiments", "run", question, "--profile", "smoke"]
+    start = [sys.executable, "-m", "ablations", "run", question, "--profile", "smoke"]
     return [*start, "--results", str(folder), *words]
 
 
