@@ -26,7 +26,6 @@ from ablations.store.schema import RecordError
 if TYPE_CHECKING:
     import torch
 
-DAY = 86_400.0
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task
 _BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures

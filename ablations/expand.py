@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,13 +14,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from ablations.config import (
     FOLDER,
+    copied,
     interpolated,
     lay,
     located,
     override,
+    parsed,
     plain,
-    read_yaml,
     resolve_trial,
+    tree_of,
+    yaml_text,
 )
 from ablations.facts import cost_facts, decisive_parts, model_facts, source_code, training_code
 from ablations.measurement import Place
@@ -248,9 +250,9 @@ def _shared(
         raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
     for path in filter(experiment.varies, overrides):  # which a variant would replace again
         raise ConfigError([f"{path}: this experiment varies it, so it cannot be set"])
-    base = read_yaml(known[task])
+    text = yaml_text(known[task])
+    base, tree = parsed(*text), copied(tree_of(*text))
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
-    tree = OmegaConf.create(base.values)
     for layer, prefix, settings in (
         (profile.settings, f"{task}.", profile.of(task, {*experiment.settings, *overrides})),
         (source, "settings.", profile.multiplied(experiment.settings)),
@@ -276,7 +278,7 @@ def _crossed(
     levels: Sequence[tuple[str, str, Mapping[str, Any]]],
     experiment: Experiment,
 ) -> DictConfig:
-    tree = copy.deepcopy(tree) if levels else tree
+    tree = copied(tree) if levels else tree
     for factor, level, settings in levels:
         _lay_all(tree, settings, f"factors.{factor}.{level}.", experiment.source)
     return tree
@@ -302,7 +304,7 @@ def _varied(tree: DictConfig, label: str, experiment: Experiment) -> DictConfig:
 
     def laid(label: str, known: DictConfig) -> DictConfig:
         """References are to what is known before the variant."""
-        varied = copy.deepcopy(tree)
+        varied = copied(tree)
         _lay_all(varied, experiment.variants[label] or {}, *experiment.written_in(label), known)
         return varied
 
@@ -312,7 +314,7 @@ def _varied(tree: DictConfig, label: str, experiment: Experiment) -> DictConfig:
 
     if f"${{{MATCHED}}}" not in repr(experiment.variants[label]):
         return laid(label, tree)
-    matched = copy.deepcopy(tree)
+    matched = copied(tree)
     return at_width(matched_width(at_width, laid(experiment.baseline, tree)))
 
 
