@@ -272,7 +272,8 @@ def test_a_run_goes_seed_by_seed_and_tells_of_each_pass_but_the_last(
 
     here.work = work
     ended: list[tuple[int, int, int]] = []
-    run(plan, results, here, "cpu", after_pass=lambda *both: ended.append((*both, len(here.jobs))))
+    config = RunConfig(plan, results, "cpu")
+    run(config, here, lambda *both: ended.append((*both, len(here.jobs))))
     trained = {trial: want.config["seed"] for trial, want in plan.trials.items() if want.trained}
     told = [trained.get(job.id, "timed" if ":" in job.id else "counted") for job in here.jobs]
     assert [[word, len([*some])] for word, some in itertools.groupby(told)] == [
