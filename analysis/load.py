@@ -65,9 +65,9 @@ class Loaded:
         return dict(self.plan["experiments"])
 
     def lacks_tuning(self, experiment: str) -> bool:
-        """Whether its variants should be tuned and some are not."""
+        """Whether its variants should be tuned and one that a claim compares is not."""
         entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["trials"])
+        return bool(entry["grid"]) and not entry["tuning"]
 
     def title(self, experiment: str, metric: str) -> str:
         """The name of a metric in a sentence or on an axis."""
@@ -140,11 +140,8 @@ class Loaded:
         timed = frame[frame["session"].notna() & frame["value"].isna()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in timed.to_dict("records"):
-            baseline = (
-                row["experiment"],
-                self.experiments[row["experiment"]]["baseline"],
-                row["factors"],
-            )
+            entry = self.experiments[row["experiment"]]
+            baseline = row["experiment"], entry["baseline"], row["factors"]
             known = self.trials.get(baseline, {}).get(row["seed"])
             if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != known:
                 continue  # timed together with the baseline of another experiment

@@ -26,19 +26,19 @@ TOKENS = "tokens"  # a fixed number of tokens, which determines the batch at eac
 WALKED = ("length", "position")  # coordinates that a curve can follow
 FEWEST = 3  # points of a curve
 COLUMNS = [
+    *("experiment", "task", "variant", "factors", "name", "baseline", "seed", "trial", "metric"),
     *(
-        "experiment",
-        "task",
-        "variant",
-        "factors",
-        "name",
-        "baseline",
-        "seed",
-        "trial",
-        "metric",
         "where",
+        "coordinates",
+        "compared_with",
+        "session",
+        "machine",
+        "noisy",
+        "n",
+        "ratio",
+        "low",
+        "high",
     ),
-    *("coordinates", "baseline_trial", "session", "machine", "noisy", "n", "ratio", "low", "high"),
     *("logs", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
     *("peak_memory", "baseline_peak_memory", "tokens_per_second"),
@@ -83,14 +83,10 @@ def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], flo
         **{key: first[key] for key in (*CELL, "metric")},
         **{"task": entry["task"], "baseline": baseline},
         "name": variant_name(label, first["factors"]),
-        **{
-            "where": at(first["coordinates"]),
-            "coordinates": first["coordinates"],
-            "session": session,
-        },
-        "baseline_trial": ", ".join(part for part in (baseline, at(elsewhere)) if part),
+        **{"where": at(first["coordinates"]), "coordinates": first["coordinates"]},
+        **{"session": session, "noisy": provenance.is_noisy(record, session)},
+        "compared_with": ", ".join(part for part in (baseline, at(elsewhere)) if part),
         "machine": provenance.machine(record, session),
-        "noisy": provenance.is_noisy(record, session),
         **{"n": len(logs), "ratio": ratio, "low": low, "high": high, "logs": logs},
         **{"floor": math.exp(floor), "log_seconds": own, "reason": reason},
         **{"seconds": seconds, "seconds_low": seconds_low, "seconds_high": seconds_high},
@@ -274,7 +270,7 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
         logs, floor = np.array(known["logs"].tolist()).T, known["floor"].fillna(0.0).max()
         where = stats.crossing(known["x"].to_numpy(float), logs, floor)
         rows.append({**dict(zip(keys, found, strict=True)), **vars(where)})
-    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "where"])
+    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "at"])
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:
