@@ -104,7 +104,7 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
     waiting, missing = int(outcomes.get(WAITING, 0)), int(trials["owed"].sum())
     stale = len(set(trials["trial"]) & loaded.stale)
     edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
-    is_tuned = any(cell["tuned"] for cell in entry["trials"])
+    is_tuned = bool(entry["tuning"])
     moves = entry.get("changes") not in (None, "", "nothing")
     speeds = evidence.speeds[evidence.speeds["experiment"] == experiment]
     sentences = {

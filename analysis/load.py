@@ -65,9 +65,9 @@ class Loaded:
         return dict(self.plan["experiments"])
 
     def lacks_tuning(self, experiment: str) -> bool:
-        """Whether its variants should be tuned and some are not."""
+        """Whether its variants should be tuned and one that a claim compares is not."""
         entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["trials"])
+        return bool(entry["grid"]) and not entry["tuning"]
 
     def title(self, experiment: str, metric: str) -> str:
         """The name of a metric in a sentence or on an axis."""

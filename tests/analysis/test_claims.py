@@ -178,8 +178,7 @@ def test_tuned_arms_are_not_judged_by_untuned_ones() -> None:
     planted = asked(says("worse"), grid={RATE: [0.1, 0.2]})
     found = only(planted)
     assert (found.verdict, found.reason) == ("not run", "its variants are not tuned here")
-    for cell in planted.entries["q"]["trials"]:
-        cell["tuned"] = {RATE: 0.1}
+    planted.entries["q"]["tuning"] = [{"variant": "a", "chosen": {RATE: 0.1}}]
     assert only(planted).verdict == "supported"
 
 
