@@ -181,7 +181,7 @@ def _section(
         shown["Times"] = narrowed(timed.drop(columns="experiment"))
     if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
-    words = ["python", "-m", "experiments", "run", entry["name"], "--profile", entry["profile"]]
+    words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
     words += entry["overrides"]
     return {
         "name": name,

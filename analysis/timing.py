@@ -274,7 +274,7 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
         logs, floor = np.array(known["logs"].tolist()).T, known["floor"].fillna(0.0).max()
         where = stats.crossing(known["x"].to_numpy(float), logs, floor)
         rows.append({**dict(zip(keys, found, strict=True)), **vars(where)})
-    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "where"])
+    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "at"])
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:

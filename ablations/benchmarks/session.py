@@ -117,7 +117,8 @@ def clock(call: Call, device: torch.device, repeats: int = 1) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-REFERENCE, TWIN = "reference", "twin"  # as records call them
+REFERENCE, TWIN = "baseline", "baseline again"  # candidates like the others
+FIELDS = {REFERENCE: "baseline_samples", TWIN: "baseline_again"}
 TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
 NOISY = 0.05  # of the cores' time: more work of other programs flags a session
 
@@ -309,12 +310,12 @@ def _measurements(
     """The times of one trial at one point in one process, with those of the baseline."""
     metric = next(iter(benchmark.metrics))
     unit = benchmark.metrics[metric].unit
-    place: dict[str, Any] = {"at": at, "session": process}
+    place: dict[str, Any] = {"coordinates": at, "session": process}
     if trial not in point.samples:
         return [Measurement(metric, unit, reason=point.left.get(trial) or "not timed", **place)]
     timed = [role for role in (REFERENCE, TWIN) if role in point.samples]
     blocks = min(len(point.samples[name]) for name in (trial, *timed))
-    times: dict[str, Any] = {role: point.samples[role][:blocks] for role in timed}
+    times: dict[str, Any] = {FIELDS[role]: point.samples[role][:blocks] for role in timed}
     found = [Measurement(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
     if process == "0":
         found.append(Measurement("first_call", "s", point.first[trial], **place))

@@ -277,7 +277,7 @@ def lengths(values: list[int], **timing: Any) -> list[int]:
 def test_what_is_not_asked_is_where_the_benchmark_says() -> None:
     assert at() == [{"length": 64, "batch": 1, "pass": "training"}]
     assert at("decode") == [{"position": 32, "batch": 1, "cache": "kept"}]
-    assert at("padding") == [{"seed_batches": 4, "to": "own"}, {"seed_batches": 4, "to": "longest"}]
+    assert at("padding") == [{"batches": 4, "to": "own"}, {"batches": 4, "to": "longest"}]
 
 
 def test_a_budget_of_tokens_makes_the_batch() -> None:

@@ -45,7 +45,7 @@ def test_readings_are_tidy_with_a_column_per_coordinate(folder: Any) -> None:
     assert list(frame["step"].dropna()) == [100, 200, 300]
     assert list(frame["length"].dropna()) == [16, 64]
     assert frame["reason"].iloc[-1] == "past the maximum"
-    assert len(frame["samples"].iloc[3]) == len(frame["reference"].iloc[3]) == 12
+    assert len(frame["samples"].iloc[3]) == len(frame["baseline_samples"].iloc[3]) == 12
 
 
 def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> None:

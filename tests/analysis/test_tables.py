@@ -128,7 +128,7 @@ def distinct(folder: Any) -> Evidence:
                 folder.timing(1.0), TIMES[label], REFERENCE, TWIN, strict=True
             )
         ]
-        nothing: Any = dict.fromkeys(("samples", "reference", "baseline_again", "session"))
+        nothing: Any = dict.fromkeys(("samples", "baseline_samples", "baseline_again", "session"))
         bytes_: Any = {"metric": "peak_memory", "unit": "B", "value": float(PEAKS[label])}
         for seed, score in enumerate(scores):
             sizes = {"parameters": SIZES[label][0], "flops_per_token": float(SIZES[label][1])}
@@ -190,7 +190,7 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
         assert float(row["seconds"]) == pytest.approx(
             math.exp(np.log(TIMES[row["variant"]]).mean())
         )
-        assert json.loads(row["where"]) == {"length": 16, "batch": 64}
+        assert json.loads(row["coordinates"]) == {"length": 16, "batch": 64}
 
 
 def test_a_chapter_ends_in_a_table_of_every_variant_with_its_scores_and_costs(
@@ -257,7 +257,7 @@ def test_the_file_of_readings_holds_every_reading_of_its_records(
         assert row["value"] == measurement.value or (
             pd.isna(row["value"]) and measurement.value is None
         )
-        for name in ("samples", "reference", "baseline_again", "axes", "values"):
+        for name in ("samples", "baseline_samples", "baseline_again", "axes", "values"):
             assert (None if pd.isna(row[name]) else json.loads(row[name])) == getattr(
                 measurement, name
             )

@@ -55,7 +55,7 @@ def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None
 def test_times_beside_the_baseline_of_another_experiment_do_not_count(folder: Any) -> None:
     plan(folder)
     ours = folder.trial("baseline", 0)
-    beside = [*folder.timing(2.0, baseline="somebodyelse"), *folder.timing(1.1, baseline=ours)]
+    beside = [*folder.timing(2.0, against="somebodyelse"), *folder.timing(1.1, against=ours)]
     folder.record("slow", 0, 0.2, measurements=beside)
     assert 1.05 < timed(folder).loc["slow", "ratio"] < 1.15
 
@@ -64,7 +64,7 @@ def test_what_decides_nothing_says_why(folder: Any) -> None:
     took: Any = {"coordinates": {"length": 8}, "session": "s1.0", "samples": [0.1, 0.2]}
     alone = folder.timing(2.0)
     for measurement in alone:
-        measurement.twin = None
+        measurement.baseline_again = None
     measurements = {
         "two": folder.timing(2.0, processes=2),
         "alone": alone,
@@ -93,10 +93,10 @@ def test_a_baseline_beside_itself_elsewhere_is_an_effect_and_named_so(folder: An
         for measurement in folder.timing(ratio, metric="padded_time", batches=4, to=to)
     ]
     folder.record("baseline", 0, 0.2, measurements=measurements)
-    found = timed(folder).set_index("coordinates")
+    found = timed(folder).set_index("where")
     own, longest = found.loc["batches 4, to own"], found.loc["batches 4, to longest"]
     assert (own["verdict"], own["baseline_trial"]) == (SAME, "baseline")
-    assert (longest["verdict"], longest["baseline_trial"]) == ("slower", "control, to own")
+    assert (longest["verdict"], longest["baseline_trial"]) == ("slower", "baseline, to own")
     assert longest["ratio"] == pytest.approx(1.4, rel=0.05)
 
 
@@ -188,7 +188,7 @@ def test_a_crossing_is_the_one_of_the_log_ratios(folder: Any) -> None:
     logs_SL = np.log([np.divide(VARIANT[n], BASELINE[n]) for n in BASELINE]).T
     expected = stats.crossing(list(BASELINE), logs_SL)
     assert (found["variant"], expected.changes) == ("lstm", 1)
-    names = ("changes", "low", "high", "coordinates")
+    names = ("changes", "low", "high", "at")
     assert [found[name] for name in names] == pytest.approx([getattr(expected, n) for n in names])
     # Between 128 and 256 the mean curve is straight in the logarithm of the length.
     before, after = logs_SL.mean(axis=0)[1:]

@@ -159,7 +159,7 @@ def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone
 
     monkeypatch.setattr("ablations.benchmarks.throughput.build", lambda *_: Remembers())
     for to in (OWN, LONGEST):
-        Padding().prepare(want.config, task, CPU, {"seed_batches": 2, "to": to})()
+        Padding().prepare(want.config, task, CPU, {"batches": 2, "to": to})()
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     real = build(want.config["model"], task.source_size, task.target_size, 0).double()
     for one, two in zip(own, wide, strict=True):

@@ -35,7 +35,7 @@ FILE = [
     (BEFORE, '"step_times": {"witout": 2.0},\n "variants"', "expected a variant and a number"),
     ('"model.depth": 1', '"model.depth": "${oc.env:HOME}"', "write ${model.d_model}"),
     (BEFORE, '"control": "with",\n "variants"', "control is gone: write baseline"),
-    (BEFORE, '"sources": ["quality"],\n "variants"', "measures is gone: list each under "),
+    (BEFORE, '"measures": ["quality"],\n "variants"', "measures is gone: list each under "),
     ('"train.steps": 4', '"train.smoothing": 0.1', "is gone: write train.label_smoothing"),
     ('"train.steps": 4', '"train.optimiser.rate": 1', "is gone: write train.optimizer"),
     (BEFORE, '"equal": "time",\n "variants"', "equal is gone: write step_times"),
