@@ -18,7 +18,7 @@ from ablations.config import FOLDER, located, parsed, read_yaml, yaml_text
 from ablations.predictions import read_prediction
 from ablations.store.identity import DECIDING, canonical_json
 from ablations.store.predictions import Prediction
-from ablations.store.words import listed, nearest_label
+from ablations.store.words import CHAPTERS, listed, nearest_label
 from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ablations.benchmarks.session import TimingConfig
     from ablations.measurement import Place
 
-AXES = ("positions", "norm", "heads", "scale", "smoothing", "rnn")
-CHAPTERS = (*AXES, "speed", "training", "lectures")
 PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 COLORS = ("ink", "amber", "plum", "teal", "grey")
 TOKENS = "tokens"  # of a batch: instead of how many sequences it has
@@ -105,7 +103,6 @@ class Variant:
 class Chapter:
     """Experiments that share variants, as the `variants.yaml` of their folder says."""
 
-    title: str
     question: str
     baseline: str
     variants: dict[str, Any]

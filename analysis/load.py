@@ -140,11 +140,8 @@ class Loaded:
         timed = frame[frame["session"].notna() & frame["value"].isna()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in timed.to_dict("records"):
-            baseline = (
-                row["experiment"],
-                self.experiments[row["experiment"]]["baseline"],
-                row["factors"],
-            )
+            entry = self.experiments[row["experiment"]]
+            baseline = row["experiment"], entry["baseline"], row["factors"]
             known = self.trials.get(baseline, {}).get(row["seed"])
             if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != known:
                 continue  # timed together with the baseline of another experiment

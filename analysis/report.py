@@ -15,7 +15,8 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from ablations.store.files import write_atomic
-from analysis import answers, chapters, plots, provenance, tables
+from ablations.store.words import AXES, CHAPTERS
+from analysis import chapters, plots, provenance, tables
 from analysis.claims import VERDICTS, claims, expected_errors, finding_text, verdict_counts
 from analysis.contrasts import Evidence
 from analysis.load import Row
@@ -43,9 +44,8 @@ def write(evidence: Evidence, processes: int = 1) -> list[Path]:
 
 
 def figure_files(panel: Panel, root: Path) -> list[Path]:
-    """The files of a figure: SVG for the page, PDF for papers, PNG for the README."""
-    forms = plots.KINDS[panel.kind].forms
-    return [root / "figures" / f"{panel.name}.{form}" for form in forms]
+    """The files of a figure."""
+    return [root / "figures" / f"{panel.name}.{form}" for form in plots.forms(panel.kind)]
 
 
 def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
@@ -137,10 +137,10 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
             section = _section(evidence, name, mine, views[name], figures)
             sections.append({**section, "short": name.removeprefix(f"{chapter}/")})
             own += [{**claim, "section": section} for claim in mine]
-        wide = chapters.wide_table(evidence, names) if chapter in chapters.AXES else pd.DataFrame()
+        wide = chapters.wide_table(evidence, names) if chapter in AXES else pd.DataFrame()
         found.append(
             {
-                "title": chapters.CHAPTERS.get(chapter, "Other experiments"),
+                "title": CHAPTERS.get(chapter, "Other experiments"),
                 "anchor": f"chapter-{chapter or 'other'}",
                 "passes": evidence.loaded.passes(names),
                 **{"sections": sections, "claims": own, "wide": wide},
@@ -161,10 +161,9 @@ def _texts(claim: Row, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _figure(panel: Panel, root: Path) -> Row:
-    """The files, caption and alternative text of a figure."""
+    """The kind, the files and the alternative text of a figure."""
     files = [f"../{path.relative_to(root).as_posix()}" for path in figure_files(panel, root)]
-    caption = plots.KINDS[panel.kind].caption
-    return {"alt": panel.alt, "caption": caption, "files": files}
+    return {"alt": panel.alt, "kind": panel.kind, "files": files}
 
 
 def _section(
@@ -181,7 +180,7 @@ def _section(
         shown["Times"] = narrowed(timed.drop(columns="experiment"))
     if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
-    words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
+    words = ["ablations", "run", entry["name"], "--profile", entry["profile"]]
     words += entry["overrides"]
     return {
         "name": name,
@@ -190,13 +189,13 @@ def _section(
         "passes": evidence.loaded.passes([name]),
         "done": done,
         "planned": planned,
-        "answer": answers.answer(evidence, name),
+        "answer": chapters.answer(evidence, name),
         "claims": own,
         "verdicts": [word for word in VERDICTS if word in {claim["verdict"] for claim in own}],
         "figures": figures,
         "tables": shown,
-        "examples": answers.examples(evidence, name),
-        "limits": answers.limits(evidence, name),
+        "examples": chapters.examples(evidence, name),
+        "limits": chapters.limits(evidence, name),
         "command": shlex.join(map(str, words)),
     }
 

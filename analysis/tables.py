@@ -58,7 +58,7 @@ MEANINGS = {
     "value": "the number; empty where there is an array or a reason",
     "reason": "why there is no value",
     "session": "the timing session and, after the point, its process",
-    "baseline_trial": "the trial whose times are in reference",
+    "baseline_trial": "the trial whose times are in baseline_samples",
     "samples": "one time for each block, as JSON",
     "baseline_samples": "the baseline's times in the same blocks, as JSON",
     "baseline_again": "the baseline timed again in the same blocks, as JSON",
@@ -252,7 +252,7 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
             "verdict": row["reason"] or row["verdict"],
             "timed": row["metric"].replace("_", " "),
             "where": row["where"],
-            "baseline_trial": row["baseline_trial"],
+            "against": row["compared_with"],
             "machine": row["machine"],
             "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
@@ -265,7 +265,7 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     )
     if view.empty:
         return view
-    is_one = {"baseline_trial": (speeds["baseline_trial"] == speeds["baseline"]).all()}
+    is_one = {"against": (speeds["compared_with"] == speeds["baseline"]).all()}
     is_one["machine"] = speeds["machine"].nunique() < 2
     return view.drop(columns=[name for name, is_so in is_one.items() if is_so])
 

@@ -20,7 +20,8 @@ def act(options: Namespace) -> int:
         raise ConfigError(["diff compares two variants, such as norm/g2p:pre norm/g2p:post"])
     words = [variant.partition(":")[0] for variant in variants]
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
-    from ablations.spec import CHAPTERS, find
+    from ablations.spec import find
+    from ablations.store.words import CHAPTERS
 
     if chapters := [word for word in words if word in CHAPTERS]:
         raise ConfigError([f"{chapters[0]} is a chapter: name one of {listed(find(chapters[0]))}"])

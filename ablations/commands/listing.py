@@ -8,8 +8,8 @@ from itertools import groupby
 from ablations.commands.arguments import names_of
 from ablations.commands.terminal import print_json, print_lines
 from ablations.config import FOLDER
-from ablations.spec import CHAPTERS, experiments, find, read_chapter, read_experiment
-from ablations.store.words import listed, quoted
+from ablations.spec import experiments, find, read_chapter, read_experiment
+from ablations.store.words import CHAPTERS, listed, quoted
 
 
 def act(options: Namespace) -> int:
@@ -47,6 +47,6 @@ def _heading(chapter: str) -> str:
     """A chapter's title and its variants, where it has some for all its experiments."""
     shared = read_chapter(FOLDER / "experiments" / chapter)
     if shared is None:
-        return chapter.capitalize()
+        return CHAPTERS[chapter]
     rest = listed(label for label in shared.variants if label != shared.baseline)
-    return f"{shared.title}: {quoted(shared.baseline)} against {rest}"
+    return f"{CHAPTERS[chapter]}: {quoted(shared.baseline)} against {rest}"

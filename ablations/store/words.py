@@ -1,9 +1,23 @@
-"""Names as they stand in a sentence: they come from users, and may hold commas or anything else."""
+"""Names of chapters, and names from users in a sentence, which may hold commas or anything else."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+CHAPTERS = {
+    "positions": "Positions",
+    "norm": "Norm placement",
+    "heads": "Heads",
+    "scale": "√d scaling",
+    "smoothing": "Label smoothing",
+    "rnn": "RNN in its place",
+    "speed": "Speed",
+    "training": "Training",
+    "lectures": "What else the lectures say",
+}
+"""Folder of a chapter → its title, in the order of the page."""
+AXES = tuple(CHAPTERS)[:6]
 
 
 def quoted(name: str) -> str:

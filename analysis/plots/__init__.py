@@ -12,23 +12,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.store.files import write_atomic
 from analysis.contrasts import Evidence
-from analysis.plots import (
-    calibration,
-    canvas,
-    coordinates,
-    forest,
-    heatmap,
-    lines,
-    pareto,
-    published,
-    style,
-)
+from analysis.plots import calibration, canvas, coordinates, forest, heatmap, pareto, published
+from analysis.plots import style as style
 from analysis.plots.canvas import Panel as Panel
 from analysis.wording import safe
 
@@ -44,28 +35,23 @@ METADATA: dict[str, dict[str, Any]] = {
 """No dates or versions, so that equal figures have equal bytes."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One kind of figure."""
-
-    caption: str
-    """The meaning of its marks and colours."""
-    panels: Callable[[Evidence], list[Panel]]
-    """Lists every figure of this kind that a results folder has."""
-    forms: tuple[str, ...] = ("svg", "pdf")
-
-
-KINDS = {
-    "overview": Kind(forest.OVERVIEW_CAPTION, forest.overview_panels, ("svg", "pdf", "png")),
-    "forest": Kind(forest.CAPTION, forest.panels),
-    "learning": Kind(coordinates.LEARNING_CAPTION, coordinates.learning),
-    "lines": Kind(lines.CAPTION, coordinates.panels),
-    "heatmap": Kind(heatmap.CAPTION, heatmap.panels),
-    "speed": Kind(forest.SPEED_CAPTION, forest.speed_panels),
-    "pareto": Kind(pareto.CAPTION, pareto.panels),
-    "calibration": Kind(calibration.CAPTION, calibration.panels),
-    "published": Kind(published.CAPTION, published.panels),
+KINDS: dict[str, Callable[[Evidence], list[Panel]]] = {
+    "overview": forest.overview_panels,
+    "forest": forest.panels,
+    "learning": coordinates.learning,
+    "lines": coordinates.panels,
+    "heatmap": heatmap.panels,
+    "speed": forest.speed_panels,
+    "pareto": pareto.panels,
+    "calibration": calibration.panels,
+    "published": published.panels,
 }
+"""Kind of figure → all of its panels in a results folder."""
+
+
+def forms(kind: str) -> tuple[str, ...]:
+    """File formats of a kind of figure; the README shows the overview as PNG."""
+    return ("svg", "pdf", "png") if kind == "overview" else ("svg", "pdf")
 
 
 def panels(
@@ -75,7 +61,7 @@ def panels(
     found: list[Panel] = []
     names: dict[str, int] = {}
     for kind in KINDS if kinds is None else kinds:
-        for panel in KINDS[kind].panels(evidence):
+        for panel in KINDS[kind](evidence):
             stem = kind if panel.experiment is None else f"{kind}-{safe(panel.experiment)}"
             names[stem] = count = names.get(stem, 0) + 1
             name = stem if count == 1 else f"{stem}-{count}"
@@ -95,7 +81,7 @@ def save(panel: Panel, folder: Path) -> list[Path]:
     with style.look():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # keep one layout for every file format
-        for form in KINDS[panel.kind].forms:
+        for form in forms(panel.kind):
             buffer, metadata = io.BytesIO(), METADATA[form]
             figure.savefig(buffer, format=form, dpi=style.DPI, metadata=metadata)
             paths.append(folder / f"{panel.name}.{form}")

@@ -16,11 +16,6 @@ from analysis.wording import variant_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CAPTION = (
-    "How often single labels are right (up) against how sure the model was (across), by bins of "
-    "confidence; below the diagonal it is too sure. Marks: all seeds; thin: single seeds; grey: "
-    "share of the labels."
-)
 FEWEST = 20  # labels, for a bin to be shown
 TRIAL = [*VARIANT, "seed"]
 BIN = ["lower", "upper", "confidence", "accuracy", "count"]

@@ -18,11 +18,6 @@ from analysis.plots.canvas import Panel
 from analysis.timing import CURVE, along, crossings, curves
 from analysis.wording import after_heading
 
-LEARNING_CAPTION = (
-    "Loss on validation data by training step, unsmoothed. Line: mean over the seeds that ended "
-    "well; band: 95 % interval, from three of them on; thin: single seeds; ×: where a seed that "
-    "failed ended. Of an experiment with factors its last levels."
-)
 READ = {
     "depth": "depth, in blocks",
     "d_head": "width of a head",

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ablations.store.record import TRAINED
+from ablations.store.words import AXES, CHAPTERS
 from analysis import stats
-from analysis.chapters import AXES, CHAPTERS, by_chapter
+from analysis.chapters import by_chapter
 from analysis.contrasts import Evidence, final_scores
 from analysis.load import FINE, Loaded, Row
 from analysis.plots import canvas, style
@@ -22,21 +23,6 @@ from analysis.wording import after_heading
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CAPTION = (
-    "Difference of each variant from the baseline, paired by seed. Large dot: mean; bar: 95 % "
-    "interval, from three seeds on; small dots: seeds; ×: a seed that failed, at what it came to. "
-    "Orange: worse, blue: better, ink: differs where nothing was trained; hollow: a tie, or not "
-    "resolved; diamond: one seed."
-)
-SPEED_CAPTION = (
-    "Time over the baseline's, taken in the same blocks. Large dot: mean over processes; bar: 95 % "
-    "interval, at least as wide as the baseline's against itself. Orange: slower, blue: faster."
-)
-OVERVIEW_CAPTION = (
-    "What changing one piece does to a score: the largest differences of each axis, in per cent of "
-    "the baseline. Large dot: mean; bar: 95 % interval; small dots: seeds. Orange: worse, blue: "
-    "better, hollow: a tie or not resolved. Linear up to ± 10 %, logarithmic beyond."
-)
 MOST = 6  # rows of an axis
 COLOURS = {"worse": style.WORSE, "better": style.BETTER, "higher": style.INK, "lower": style.INK}
 SILENT = ("not run", "not resolved", "few seeds", "unfinished", "failed", *COLOURS)
@@ -105,15 +91,15 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
     """A forest of time ratios for each experiment and machine, without points of curves."""
     frame = evidence.speeds
     is_itself = (frame["variant"] == frame["baseline"]) & (
-        frame["baseline_trial"] == frame["baseline"]
+        frame["compared_with"] == frame["baseline"]
     )
     timed = frame[~is_itself & (frame["n"] > 0) & ~on_curves(evidence)]
     found = []
     for (name, machine), own in timed.groupby(["experiment", "machine"], sort=False):
-        several = own.duplicated(["name", "baseline_trial", "metric", "where"], keep=False)
+        several = own.duplicated(["name", "compared_with", "metric", "where"], keep=False)
         seeds = (", seed " + own["seed"].astype(str)).where(several, "")
-        elsewhere = (" over " + own["baseline_trial"]).mask(
-            own["baseline_trial"] == own["baseline"], ""
+        elsewhere = (" over " + own["compared_with"]).mask(
+            own["compared_with"] == own["baseline"], ""
         )
         rows = own.assign(
             value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), words="",

@@ -17,10 +17,6 @@ from analysis.wording import after_heading, printable, variant_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CAPTION = (
-    "A value over two coordinates: the darker, the higher; of cosines blue is low, orange high. "
-    "Empty: not finite."
-)
 CELL = 0.2  # inches
 MOST = 32  # positions
 SIGNED = (style.BETTER, "#F1F1EE", style.WORSE)

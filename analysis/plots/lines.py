@@ -13,12 +13,6 @@ from analysis.plots import canvas, style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CAPTION = (
-    "A value along a coordinate. Line: mean; bar: 95 % interval, from three seeds or processes on; "
-    "small dots: single seeds; ×: a seed that failed, or no number, on top. Shaded: between which "
-    "lengths a line crosses the baseline, by the 95 % band of their ratio."
-)
-
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     """Draw `name`, `x`, `value`, `low`, `high`, `points` and `lost`; `attrs` holds the rest."""

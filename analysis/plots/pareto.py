@@ -17,12 +17,6 @@ from analysis.wording import after_heading
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CAPTION = (
-    "Score against what it cost, of all variants that were trained and scored on the same data, "
-    "whichever experiment they are of. Dot: mean over seeds; bar: 95 % interval, from three on. "
-    "The line is the front: nothing else is both cheaper and better, by the means. Hollow: some "
-    "seeds failed, so it is not on the front. Cost: FLOPs of training, tuning not counted."
-)
 COST = "work of training"
 FEWEST = 4  # variants
 KEYS = ["task", "metric_title", "split", "unit", "better", "data"]

@@ -21,12 +21,6 @@ from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.plots.coordinates import points
 
-CAPTION = (
-    "What was found here (filled) beside what a paper reports (hollow), each over its own "
-    "baseline: tasks, sizes and budgets differ, so shapes can be compared and values cannot. "
-    "Bars: 95 % intervals over seeds; small dots: seeds; papers give single numbers. The level "
-    "line is the baseline."
-)
 NUMBERS = Path(__file__).parents[1] / "published.yaml"
 QUANTITIES = {
     "perplexity": "perplexity over that of its own baseline",

@@ -122,7 +122,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, timed(control.id), plan.trials) == {}
     other = timed(control.id, {"ablations/benchmarks/session.py": "before"})
     assert untimed(rival, other, plan.trials) == lacking
-    beside = {**beside, "model/norms.py": "x"}  # which has changed since
+    beside = {**beside, "model/residual.py": "x"}  # which has changed since
     assert untimed(rival, timed(control.id), plan.trials) == lacking
 
 

@@ -14,8 +14,6 @@ from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER
 from ablations.plan import make_plan
 from ablations.spec import (
-    AXES,
-    CHAPTERS,
     PROFILES,
     RETIRED,
     Experiment,
@@ -29,6 +27,7 @@ from ablations.spec import (
     read_experiment,
     read_profile,
 )
+from ablations.store.words import AXES, CHAPTERS
 from ablations.tasks import TASK
 from model.config import ConfigError
 from model.strict_yaml import parse_yaml
@@ -71,7 +70,7 @@ def test_every_folder_is_a_chapter_and_every_axis_declares_its_variants_once() -
 def test_an_experiment_measures_all_variants_of_its_folder_some_by_name_or_its_own(
     tmp_path: Path,
 ) -> None:
-    chapter = {"title": "Mine", "question": "Does it?", "baseline": "with", "variants": {
+    chapter = {"question": "Does it?", "baseline": "with", "variants": {
         "with": {"color": "ink", "changes": "nothing", "set": {}},
         "wide": {"color": "amber", "changes": "weights", "set": {"model.d_model": 32}},
         "wrong": {"color": "teal dashed", "changes": "heads", "set": {"model.n_heads": 7}},

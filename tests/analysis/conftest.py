@@ -155,7 +155,7 @@ class Folder:
         blocks: int = 4,
         session: str = "s1",
         twin_noise: float = 0.01,
-        against: str | None = None,
+        baseline: str | None = None,
         processes: int = 3,
         metric: str = "step_time",
         seconds: float = 0.03,
@@ -169,7 +169,7 @@ class Folder:
             busy = [seconds * (1 + draw.random()) for _ in range(blocks)]
             own = [time * ratio * (1 + draw.gauss(0, noise)) for time in busy]
             twin = [time * (1 + draw.gauss(0, twin_noise)) for time in busy]
-            place_of = {"session": f"{session}.{process}", "baseline": against}
+            place_of = {"session": f"{session}.{process}", "baseline": baseline}
             times = {"samples": own, "baseline_samples": busy, "baseline_again": twin}
             measurements.append(Measurement(metric, "s", coordinates=place, **place_of, **times))
         return measurements

@@ -20,26 +20,34 @@ def judged(folder: Any) -> pd.DataFrame:
     return Evidence.of(load(folder.root)).contrasts.set_index("name")
 
 
-def fill(folder: Any, label: str, mean: float, seeds: range = range(3), **fields: Any) -> None:
-    for seed in seeds:
-        folder.record(label, seed, mean + LUCK[seed] + 0.001 * (seed % 2), **fields)
+def two(folder: Any, baseline: Any, variant: Any, planned: int = 3, **changes: Any) -> Any:
+    """The contrast of `post` with `pre`: of each side a mean, or for each seed a score, how it
+    failed, or None where it was not run."""
+    folder.ablation("norm", ["pre", "post"], seeds=range(planned), **changes)
+    trained = {"trained": changes.get("trained", True)}
+    for label, side in (("pre", baseline), ("post", variant)):
+        jitter = [0.001 * (-1) ** seed * (label == "post") for seed in range(planned)]
+        if isinstance(side, float):
+            side = [side + LUCK[s] + jitter[s] for s in range(planned)]
+        for seed, each in enumerate(side):
+            if isinstance(each, str):
+                folder.record(label, seed, 99.0, status=each)
+            elif each is not None:
+                folder.record(label, seed, each, **trained)
+    return judged(folder).loc["post"]
 
 
 def test_the_difference_is_taken_seed_by_seed_at_the_last_step(folder: Any) -> None:
-    folder.ablation("position", ["sinusoidal", "none"])
-    for seed in range(3):
-        folder.record("sinusoidal", seed, 0.25 + LUCK[seed])
-        folder.record("none", seed, 0.65 + LUCK[seed] + 0.01 * seed)
-    row = judged(folder).loc["none"]
+    row = two(folder, [0.25, 0.28, 0.23], [0.65, 0.69, 0.65])
     assert row["differences"] == pytest.approx([0.40, 0.41, 0.42])
-    assert row["difference"] == pytest.approx(0.41)
     assert (row["n"], row["planned"], row["mark"]) == (3, 3, "worse")
     half = 4.302653 * 0.01 / math.sqrt(3)  # t of 2 degrees of freedom
-    assert (row["low"], row["high"]) == pytest.approx((0.41 - half, 0.41 + half))
-    assert (row["mean_n"], row["baseline_mean"]) == (3, pytest.approx(0.25 + sum(LUCK[:3]) / 3))
+    ends = row["difference"], row["low"], row["high"]
+    assert ends == pytest.approx((0.41, 0.41 - half, 0.41 + half))
+    assert (row["mean_n"], row["baseline_mean"]) == (3, pytest.approx(0.76 / 3))
 
 
-def test_pairs_never_cross_a_crossing(folder: Any) -> None:
+def test_pairs_never_mix_levels_of_a_factor(folder: Any) -> None:
     sizes = [{"data": "3k"}, {"data": "30k"}]
     folder.ablation("heads", ["8", "1"], crossings=sizes)
     for across, base in zip(sizes, (0.5, 0.2), strict=True):
@@ -58,11 +66,8 @@ def test_only_the_last_step_at_the_own_length_counts_also_where_it_has_no_number
     last: Any = ("valid", {"step": 900})
     longer = Measurement("per", "fraction", 9.0, "valid", {"step": 900, "length": 64})
     null = Measurement("per", "fraction", None, *last, reason="nothing decoded")
-    for label, score, more in (
-        ("sinusoidal", 0.2, longer),
-        ("none", 0.5, longer),
-        ("silent", 0.5, null),
-    ):
+    for label, score, more in (("sinusoidal", 0.2, longer), ("none", 0.5, longer),
+                               ("silent", 0.5, null)):  # fmt: skip
         folder.record(label, 0, score, measurements=[more])
     found = judged(folder)
     assert tuple(found.loc["none", ["difference", "mean"]]) == pytest.approx((0.3, 0.5))
@@ -70,97 +75,51 @@ def test_only_the_last_step_at_the_own_length_counts_also_where_it_has_no_number
     assert found.loc["silent", "note"] == "1 of 1 ok trials have no score from this code"
 
 
-def test_a_failed_seed_is_counted_and_not_averaged(folder: Any) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2, 3, 4])
-    fill(folder, "pre", 0.2, range(5))
-    fill(folder, "post", 0.3, range(3))
-    folder.record("post", 3, 99.0, status="diverged")
-    folder.record("post", 4, 99.0, status="stuck")
-    row = judged(folder).loc["post"]
-    assert row["n"] == 3
-    assert row["difference"] == pytest.approx(0.1)
-    assert row["failures"] == "1 of 5 diverged, 1 of 5 stuck"
+STUCK = [0.4, "stuck", 0.38, 0.45, 0.41]
+MARKS: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
+    "a failed seed is counted and not averaged": (
+        0.2, [0.3, 0.331, 0.28, "diverged", "stuck"], {"planned": 5},
+        {"n": 3, "failures": "1 of 5 diverged, 1 of 5 stuck"}),
+    "a variant that failed in every seed": (
+        0.2, ["diverged"] * 3, {}, {"mark": "failed", "n": 0, "failures": "3 of 3 diverged"}),
+    "a baseline that failed in every seed": (
+        ["diverged"] * 3, 0.2, {},
+        {"mark": "failed", "n": 0, "baseline_failures": "3 of 3 diverged"}),
+    "a baseline of which few seeds are stuck": (
+        STUCK, 0.3, {"planned": 5},
+        {"mark": "better", "n": 4, "baseline_failures": "1 of 5 stuck"}),
+    "a baseline of which most seeds are stuck": (
+        [*STUCK[:2], "stuck", "stuck", 0.41], 0.3, {"planned": 5},
+        {"mark": "failed", "note": "the baseline is undertrained: 3 of 5 stuck"}),
+    "one seed": (0.25, 0.20, {"planned": 1}, {"mark": "few seeds", "n": 1}),
+    "two seeds": (0.25, 0.20, {"planned": 2}, {"mark": "few seeds", "n": 2}),
+    "a seed that is still to be run": (0.2, [0.5, 0.531, 0.48, None], {"planned": 4},
+                                       {"mark": "unfinished", "n": 3}),
+    "nothing run": ([], [], {}, {"mark": "not run"}),
+    "only the baseline run": (0.2, [], {}, {"mark": "not run"}),
+    "the same in every seed": (
+        [0.2, 0.3, 0.4], [0.2, 0.3, 0.4], {},
+        {"mark": "not resolved",
+         "note": "no difference in every seed, so its spread cannot be estimated"}),
+    "more, where more is better": (
+        0.5, 0.7, {"metric": {**PER, "better": "higher"}}, {"mark": "better"}),
+    "less, where more is better": (
+        0.5, 0.3, {"metric": {**PER, "better": "higher"}}, {"mark": "worse"}),
+    "what nobody trained": (0.2, 0.4, {"trained": False}, {"mark": "higher"}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("lost", "shift", "mark"),
-    [("post", -0.3, "better"), ("post", 0.0, "tie"), ("pre", 0.3, "worse")],
-)
-def test_survivors_of_a_divergence_decide_nothing(
-    folder: Any, lost: str, shift: float, mark: str
-) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=range(5), metric={**PER, "matters": 0.1})
-    for seed in range(5):
-        folder.record("pre", seed, 0.5 + LUCK[seed])
-        folder.record("post", seed, 0.5 + shift + LUCK[seed] + 0.001 * (-1) ** seed)
-    for status, expected in (("killed", mark), ("diverged", "failed")):
-        folder.record(lost, 4, status=status)
-        assert judged(folder).loc["post", "mark"] == expected
-
-
-@pytest.mark.parametrize(("lost", "told"), [("post", "failures"), ("pre", "baseline_failures")])
-def test_where_one_side_failed_in_every_seed_there_is_a_mark_and_no_difference(
-    folder: Any, lost: str, told: str
-) -> None:
-    folder.ablation("norm", ["pre", "post"])
-    for label in ("pre", "post"):
-        fill(folder, label, 0.2, status="diverged" if label == lost else "ok")
-    row = judged(folder).loc["post"]
-    assert (row["mark"], row[told]) == ("failed", "3 of 3 diverged")
-    assert math.isnan(row["difference"])
-
-
-def test_a_control_has_failed_where_most_of_its_seeds_are_stuck(folder: Any) -> None:
-    """As claims are: where few are, the others judge."""
-    folder.ablation("depth", ["deep", "shallow"], seeds=list(range(5)))
-    fill(folder, "deep", 0.4, range(5))
-    for seed in range(5):
-        folder.record("shallow", seed, 0.3 + LUCK[seed] + 0.002 * seed)
-    folder.record("deep", 1, 0.9, status="stuck")
-    row = judged(folder).loc["shallow"]
-    assert (row["mark"], row["baseline_failures"], row["n"]) == ("better", "1 of 5 stuck", 4)
-    assert row["differences"] == pytest.approx([-0.1, -0.096, -0.095, -0.092])
-    for seed in (2, 3):
-        folder.record("deep", seed, 0.9, status="stuck")
-    row = judged(folder).loc["shallow"]
-    assert (row["mark"], row["note"]) == ("failed", "the baseline is undertrained: 3 of 5 stuck")
-
-
-@pytest.mark.parametrize("seeds", [[0], [0, 1]], ids=len)
-def test_fewer_than_three_seeds_give_a_number_and_no_verdict(folder: Any, seeds: list[int]) -> None:
-    folder.ablation("width", ["64", "128"], seeds=seeds)
-    for seed in seeds:
-        folder.record("64", seed, 0.25)
-        folder.record("128", seed, 0.20 + 0.001 * seed)
-    row = judged(folder).loc["128"]
-    assert row["difference"] == pytest.approx(-0.05, abs=0.001)
-    assert row["mark"] == "few seeds"
-    assert math.isnan(row["low"])
-
-
-def test_nothing_run_is_not_run(folder: Any) -> None:
-    folder.ablation("width", ["64", "128"])
-    assert judged(folder).loc["128", "mark"] == "not run"
-    fill(folder, "64", 0.2)
-    assert judged(folder).loc["128", "mark"] == "not run"
-
-
-def test_a_variant_that_changes_nothing_says_so(folder: Any) -> None:
-    folder.ablation("norm", ["pre", "also pre"])
-    fill(folder, "pre", 0.2)
-    fill(folder, "also pre", 0.2)
-    row = judged(folder).loc["also pre"]
-    assert row["mark"] == "not resolved"
-    assert "no difference in every seed" in row["note"]
-
-
-def test_scores_in_different_units_are_not_subtracted(folder: Any) -> None:
-    folder.ablation("norm", ["pre", "post"])
-    fill(folder, "pre", 0.2)
-    fill(folder, "post", 20.0, unit="percent")
-    row = judged(folder).loc["post"]
-    assert row["n"] == 0
-    assert "units differ" in row["note"]
+@pytest.mark.parametrize("case", MARKS)
+def test_a_mark_and_what_is_said_of(folder: Any, case: str) -> None:
+    baseline, variant, changes, expected = MARKS[case]
+    if changes.get("planned") == 5 and isinstance(baseline, float):
+        baseline = [baseline + luck for luck in LUCK]
+    row = two(folder, baseline, variant, **changes)
+    assert {name: row[name] for name in expected} == expected
+    if row["n"] == 0:
+        assert math.isnan(row["difference"])
+    if row["n"] < 3:
+        assert math.isnan(row["low"])
 
 
 @pytest.mark.parametrize(
@@ -177,19 +136,30 @@ def test_scores_in_different_units_are_not_subtracted(folder: Any) -> None:
 def test_a_tie_lies_within_what_matters(
     folder: Any, shift: float, matters: float | None, expected: str
 ) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=range(5), metric={**PER, "matters": matters})
-    for seed in range(5):
-        folder.record("pre", seed, 0.2 + LUCK[seed])
-        folder.record("post", seed, 0.2 + shift + LUCK[seed] + 0.001 * (-1) ** seed)
-    assert judged(folder).loc["post", "mark"] == expected
+    metric = {**PER, "matters": matters}
+    assert two(folder, 0.2, 0.2 + shift, planned=5, metric=metric)["mark"] == expected
 
 
-def test_what_nobody_trained_is_higher_or_lower_not_better(folder: Any) -> None:
-    folder.ablation("fresh", ["pre", "post"], trained=False)
+@pytest.mark.parametrize(
+    ("lost", "shift", "mark"),
+    [("post", -0.3, "better"), ("post", 0.0, "tie"), ("pre", 0.3, "worse")],
+)
+def test_survivors_of_a_divergence_decide_nothing(
+    folder: Any, lost: str, shift: float, mark: str
+) -> None:
+    two(folder, 0.5, 0.5 + shift, planned=5, metric={**PER, "matters": 0.1})
+    for status, expected in (("killed", mark), ("diverged", "failed")):
+        folder.record(lost, 4, status=status)
+        assert judged(folder).loc["post", "mark"] == expected
+
+
+def test_scores_in_different_units_are_not_subtracted(folder: Any) -> None:
+    two(folder, 0.2, [])
     for seed in range(3):
-        folder.record("pre", seed, 0.2 + LUCK[seed], trained=False)
-        folder.record("post", seed, 0.4 + LUCK[seed] + 0.001 * seed, trained=False)
-    assert judged(folder).loc["post", "mark"] == "higher"
+        folder.record("post", seed, 20.0, unit="percent")
+    row = judged(folder).loc["post"]
+    assert row["n"] == 0
+    assert "units differ" in row["note"]
 
 
 def test_where_items_are_stored_the_interval_counts_them(folder: Any) -> None:
@@ -207,12 +177,3 @@ def test_where_items_are_stored_the_interval_counts_them(folder: Any) -> None:
         found[are_stored] = (row["difference"], row["high"] - row["low"])
     assert found[True][0] == pytest.approx(found[False][0])
     assert found[True][1] > 1.5 * found[False][1] or math.isnan(found[False][1])
-
-
-def test_where_higher_is_better_more_is_better(folder: Any) -> None:
-    folder.ablation("norm", ["pre", "post", "none"], metric={**PER, "better": "higher"})
-    for seed in range(3):
-        folder.record("pre", seed, 0.5 + LUCK[seed])
-        folder.record("post", seed, 0.7 + LUCK[seed] + 0.001 * seed)
-        folder.record("none", seed, 0.3 + LUCK[seed] + 0.001 * seed)
-    assert dict(judged(folder)["mark"]) == {"post": "better", "none": "worse"}

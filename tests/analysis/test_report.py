@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis import answers, report
+from analysis import chapters, report
 from analysis.claims import finding_text, verdict_counts
 from analysis.contrasts import gather
 from analysis.wording import plain
@@ -119,7 +119,7 @@ def test_a_question_has_everything_in_one_place_its_verdict_first(page: str) -> 
         "What this does not show",
         "241,066 parameters (of the baseline), 5 seeds: it says nothing of others",
         "Of 30 trials: 1 diverged, 1 unreadable.",
-        "python -m ablations run position --profile smoke model.n_heads=8",
+        "ablations run position --profile smoke model.n_heads=8",
     ]
     places = [words.find(each) for each in order]
     assert -1 not in places, order[places.index(-1)]
@@ -223,7 +223,7 @@ def test_an_answer_tells_differences_with_intervals_then_ties_then_the_rest(fold
         ):
             folder.record(label, seed, mean + own)
         folder.record("t5", seed, status="diverged")
-    told = answers.answer(gather(folder.root), "position")
+    told = chapters.answer(gather(folder.root), "position")
     assert plain(told) == (
         "With “none” the phone error rate is 0.410 higher than with “sinusoidal” (95 % interval "
         "0.385 to 0.435, n = 3), worse; with “rotary” 0.110 lower (95 % interval 0.085 to 0.135, "
@@ -285,7 +285,7 @@ def test_examples_have_the_control_first_and_then_those_that_differ_most(folder:
                 for i, output in enumerate(outputs)
             ]
             folder.record(label, seed, 0.2 + 0.1 * worse, examples=said)
-    found = answers.examples(gather(folder.root), "position")
+    found = chapters.examples(gather(folder.root), "position")
     assert [each["input"] for each in found] == ["word 0", "word 1", "word 2"]
     names = [output["name"] for output in found[0]["outputs"]]
     assert names == ["baseline", "farther", "far", "near"]

@@ -95,8 +95,8 @@ def test_a_baseline_beside_itself_elsewhere_is_an_effect_and_named_so(folder: An
     folder.record("baseline", 0, 0.2, measurements=measurements)
     found = timed(folder).set_index("where")
     own, longest = found.loc["batches 4, to own"], found.loc["batches 4, to longest"]
-    assert (own["verdict"], own["baseline_trial"]) == (SAME, "baseline")
-    assert (longest["verdict"], longest["baseline_trial"]) == ("slower", "baseline, to own")
+    assert (own["verdict"], own["compared_with"]) == (SAME, "baseline")
+    assert (longest["verdict"], longest["compared_with"]) == ("slower", "baseline, to own")
     assert longest["ratio"] == pytest.approx(1.4, rel=0.05)
 
 
@@ -192,7 +192,7 @@ def test_a_crossing_is_the_one_of_the_log_ratios(folder: Any) -> None:
     assert [found[name] for name in names] == pytest.approx([getattr(expected, n) for n in names])
     # Between 128 and 256 the mean curve is straight in the logarithm of the length.
     before, after = logs_SL.mean(axis=0)[1:]
-    assert found["coordinates"] == pytest.approx(128 * 2 ** (before / (before - after)))
+    assert found["at"] == pytest.approx(128 * 2 ** (before / (before - after)))
 
 
 def test_a_curve_grows_with_the_power_of_its_longer_half(folder: Any) -> None:

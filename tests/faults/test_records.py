@@ -132,7 +132,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
         "'measurements[0].unit': missing",
     ),
 ]
-WRONG_READINGS: list[tuple[dict[str, Any], str]] = [
+WRONG_MEASUREMENTS: list[tuple[dict[str, Any], str]] = [
     ({"value": "low"}, ".value': expected a finite number, got 'low'"),
     ({}, "': measurement 'x' has neither a value nor a reason"),
     ({"value": 1, "no": 1}, ".no': unknown field"),
@@ -160,7 +160,7 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line_that_names_the_f
         assert words in reason(results, stored)
     for changes, words in WRONG_FIELDS:
         assert f": {words}" in reason(results, having(**changes))
-    for changes, words in WRONG_READINGS:
+    for changes, words in WRONG_MEASUREMENTS:
         wrong = {"source": "m", "metric": "x", "unit": "1", **changes}
         line = reason(results, having(measurements=[*record().to_dict()["measurements"], wrong]))
         assert line.startswith(f"{TRIAL}.json: 'measurements[2]"), line

@@ -106,7 +106,7 @@ WORDS = [
     ("plan norm/g2p train.optimizer.rate=1", "train.optimizer.rate: is gone: write train.opti"),
     (
         "plan norm/g2p train.parts=2",
-        "command line: train.components: is gone: write train.micro_batches",
+        "command line: train.parts: is gone: write train.micro_batches",
     ),
     ("plan norm/g2p train.smoothing=.1", "is gone: write train.label_smoothing"),
     ("plan norm/g2p model.initial=x", "model.initial: is gone: write model.init"),
