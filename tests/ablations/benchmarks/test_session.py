@@ -158,7 +158,10 @@ def test_a_slow_call_has_two_blocks_and_so_has_its_reference() -> None:
     aging: Takes = lambda at: next(ages) / 1024  # noqa: E731
     found = run(LENGTHS[0], reference=aging, takes={"slow": lambda at: 0.5, "quick": QUICK})
     (slow,), (quick,) = (times(found[name]) for name in ("slow", "quick"))
-    for few, many in ((slow.reference, quick.reference), (slow.twin, quick.twin)):
+    for few, many in (
+        (slow.baseline_samples, quick.baseline_samples),
+        (slow.baseline_again, quick.baseline_again),
+    ):
         assert (len(few), len(many)) == (2, 5)
         assert few == many[:2], "of the same blocks"
     assert (len(slow.samples or []), len(quick.samples or [])) == (2, 5)
@@ -168,7 +171,7 @@ def test_without_a_reference_there_are_times_alone() -> None:
     found = run(LENGTHS[0], reference=raising(ValueError("no")), takes={"a": QUICK})
     (time,) = times(found["a"])
     assert time.samples == [0.0625] * 5
-    assert (time.reference, time.twin) == (None, None)
+    assert (time.baseline_samples, time.baseline_again) == (None, None)
 
 
 def test_a_reference_may_stand_at_a_place_of_its_own() -> None:
@@ -176,8 +179,8 @@ def test_a_reference_may_stand_at_a_place_of_its_own() -> None:
         beside: ClassVar = {"length": 10}
 
     takes: Takes = lambda at: float(at["length"]) / 1024  # noqa: E731
-    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, source=Beside())["a"][:1]
-    assert (time.samples, time.reference) == ([40 / 1024] * 5, [10 / 1024] * 5)
+    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, measure=Beside())["a"][:1]
+    assert (time.samples, time.baseline_samples) == ([40 / 1024] * 5, [10 / 1024] * 5)
     assert time.coordinates == LENGTHS[2]
 
 
