@@ -328,7 +328,7 @@ class BenchmarkJob:
                     or (is_current and canonical_json(each.coordinates) not in taken_now)
                 )
             ]
-        session = taken["env"] | {"measure": self._measure, "against": against}
+        session = taken["env"] | {"source": self._measure, "baseline": against}
         sessions = {**record.env.get("sessions", {}), taken["session"]: session}
         timed = replace(record, env={**record.env, "sessions": sessions})
         timed.take(self._measure, made_by, measurements)

@@ -121,7 +121,7 @@ def is_timed_with(record: Record, benchmark: str, baseline: str, trial: Trial | 
     """Whether the last session with this baseline has timed it as it is now; `trial` is its
     trial, None where it is not planned."""
     sessions = record.env.get("sessions", {}).values()
-    held = [s for s in sessions if (s.get("measure"), s.get("against")) == (benchmark, baseline)]
+    held = [s for s in sessions if (s.get("source"), s.get("baseline")) == (benchmark, baseline)]
     if trial is None or not held:
         return trial is None
     timed = held[-1].get("code") or {}

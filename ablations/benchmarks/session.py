@@ -117,7 +117,7 @@ def clock(call: Call, device: torch.device, repeats: int = 1) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-REFERENCE, TWIN = "reference", "twin"  # as records call them
+BASELINE, BASELINE_AGAIN = "baseline_samples", "baseline_again"  # as records call them
 TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
 NOISY = 0.05  # of the cores' time: more work of other programs flags a session
 
@@ -190,7 +190,7 @@ def time_session(
 
     Why a process brought none is added to `lost`; RuntimeError if none of them brought any.
     """
-    configs = {REFERENCE: reference, TWIN: reference, **candidates}
+    configs = {BASELINE: reference, BASELINE_AGAIN: reference, **candidates}
     ordered = sorted(
         places, key=lambda at: (canonical_json(_series(at, benchmark)), at[benchmark.along])
     )
@@ -290,8 +290,8 @@ class _Process:
 
     def _prepare(self, name: str, at: Place) -> Callable[[], None]:
         config = self.configs[name]
-        is_reference = name in (REFERENCE, TWIN)
-        where = {**at, **self.benchmark.beside} if is_reference else at
+        is_baseline = name in (BASELINE, BASELINE_AGAIN)
+        where = {**at, **self.benchmark.beside} if is_baseline else at
         return self.benchmark.prepare(
             config, load_task(canonical_json(config["task"])), self.device, where
         )
@@ -309,10 +309,10 @@ def _measurements(
     """The times of one trial at one point in one process, with those of the baseline."""
     metric = next(iter(benchmark.metrics))
     unit = benchmark.metrics[metric].unit
-    place: dict[str, Any] = {"at": at, "session": process}
+    place: dict[str, Any] = {"coordinates": at, "session": process}
     if trial not in point.samples:
         return [Measurement(metric, unit, reason=point.left.get(trial) or "not timed", **place)]
-    timed = [role for role in (REFERENCE, TWIN) if role in point.samples]
+    timed = [role for role in (BASELINE, BASELINE_AGAIN) if role in point.samples]
     blocks = min(len(point.samples[name]) for name in (trial, *timed))
     times: dict[str, Any] = {role: point.samples[role][:blocks] for role in timed}
     found = [Measurement(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]

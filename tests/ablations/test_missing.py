@@ -110,7 +110,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
         record = record_of(rival)
         measurement = beside_of(against)
         record.take("throughput", made_by or rival.source_code("throughput"), [measurement])
-        session = {"measure": "throughput", "against": against, "code": beside}
+        session = {"source": "throughput", "baseline": against, "code": beside}
         record.env["sessions"] = {"a": session}
         return record
 
@@ -120,9 +120,9 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, record_of(rival), plan.trials) == lacking
     assert untimed(rival, timed("another"), plan.trials) == lacking
     assert untimed(rival, timed(control.id), plan.trials) == {}
-    other = timed(control.id, {"ablations/benchmarks/timing.py": "before"})
+    other = timed(control.id, {"ablations/benchmarks/session.py": "before"})
     assert untimed(rival, other, plan.trials) == lacking
-    beside = {**beside, "model/norms.py": "x"}  # which has changed since
+    beside = {**beside, "model/residual.py": "x"}  # which has changed since
     assert untimed(rival, timed(control.id), plan.trials) == lacking
 
 
@@ -135,10 +135,10 @@ def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
     assert len(others) == 5
     record = record_of(rival)
     record.take("throughput", rival.source_code("throughput"), [beside_of(control.id, first)])
-    session = {"measure": "throughput", "against": control.id, "code": control.code}
+    session = {"source": "throughput", "baseline": control.id, "code": control.code}
     record.env["sessions"] = {"a": session}
     assert untimed(rival, record, plan.trials) == {pair: others}
-    record.sources["throughput"] = {"ablations/benchmarks/timing.py": "before"}
+    record.sources["throughput"] = {"ablations/benchmarks/session.py": "before"}
     assert untimed(rival, record, plan.trials) == {pair: [first, *others]}
 
 

@@ -155,8 +155,8 @@ def test_a_benchmark_that_fails_is_told_by_the_records_of_its_trials(results: Re
         assert (record.status, record.measurements, record.sources) == ("ok", [LOSS], {})
         assert record.failures["throughput"].startswith(f"{status} (")
         assert held(results, "b").reason == "boom", "what was not to be timed is left alone"
-    times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
-    times |= {"session": "1", "against": "a", "at": {"length": 16}}
+    times = {"metric": "step_time", "unit": "s", "samples": [1.0], "baseline_samples": [1.0]}
+    times |= {"session": "1", "baseline": "a", "coordinates": {"length": 16}}
     taken = {"session": "1", "env": {}, "measurements": {"a": [times]}}
     assert saved(session, Outcome("s", "done", taken))[0] == "timed"
     timed = held(results, "a")

@@ -128,18 +128,24 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"id": "../../x"}, "'id'"),
     ({"status": "oom", "reason": ""}, "'reason': a record that says oom"),
     (
-        {"measurements": [{"measure": "m", "metric": "loss", "value": 1}]},
+        {"measurements": [{"source": "m", "metric": "loss", "value": 1}]},
         "'measurements[0].unit': missing",
     ),
 ]
-WRONG_READINGS: list[tuple[dict[str, Any], str]] = [
+WRONG_MEASUREMENTS: list[tuple[dict[str, Any], str]] = [
     ({"value": "low"}, ".value': expected a finite number, got 'low'"),
-    ({}, "': reading 'x' has neither a value nor a reason"),
+    ({}, "': measurement 'x' has neither a value nor a reason"),
     ({"value": 1, "no": 1}, ".no': unknown field"),
-    ({"value": 1, "at": {"step": ["ten"]}}, ".at.step': expected words or a finite number"),
+    (
+        {"value": 1, "coordinates": {"step": ["ten"]}},
+        ".coordinates.step': expected words or a finite number",
+    ),
     ({"samples": [1, None]}, ".samples[1]': "),
     ({"samples": []}, ".samples': "),
-    ({"samples": [1], "reference": [1], "twin": [1, 2]}, "': reading 'x' has not one time"),
+    (
+        {"samples": [1], "baseline_samples": [1], "baseline_again": [1, 2]},
+        "': measurement 'x' has not one time",
+    ),
     ({"values": [["x"]], "axes": {"a": [0], "b": [0]}}, "that do not fill its axes"),
     ({"values": [[1], 2], "axes": {"a": [0, 1], "b": [0]}}, "that do not fill its axes"),
     ({"values": [1]}, "that do not fill its axes"),
@@ -154,8 +160,8 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line_that_names_the_f
         assert words in reason(results, stored)
     for changes, words in WRONG_FIELDS:
         assert f": {words}" in reason(results, having(**changes))
-    for changes, words in WRONG_READINGS:
-        wrong = {"measure": "m", "metric": "x", "unit": "1", **changes}
+    for changes, words in WRONG_MEASUREMENTS:
+        wrong = {"source": "m", "metric": "x", "unit": "1", **changes}
         line = reason(results, having(measurements=[*record().to_dict()["measurements"], wrong]))
         assert line.startswith(f"{TRIAL}.json: 'measurements[2]"), line
         assert words in line

@@ -58,9 +58,9 @@ def judged(measurements: list[Measurement]) -> tuple[float, bool]:
     """The ratio, and whether it differs from 1, as a table of speeds has it."""
 
     def over(role: str) -> list[float]:
-        return [stats.log_ratio(getattr(r, role), r.reference or []) for r in measurements]
+        return [stats.log_ratio(getattr(r, role), r.baseline_samples or []) for r in measurements]
 
-    ratio, low, high = stats.ratio_ends(over("samples"), stats.noise_floor(over("twin")))
+    ratio, low, high = stats.ratio_ends(over("samples"), stats.noise_floor(over("baseline_again")))
     return ratio, low > 1 or high < 1
 
 

@@ -35,7 +35,7 @@ FILE = [
     (BEFORE, '"step_times": {"witout": 2.0},\n "variants"', "expected a variant and a number"),
     ('"model.depth": 1', '"model.depth": "${oc.env:HOME}"', "write ${model.d_model}"),
     (BEFORE, '"control": "with",\n "variants"', "control is gone: write baseline"),
-    (BEFORE, '"sources": ["quality"],\n "variants"', "measures is gone: list each under "),
+    (BEFORE, '"measures": ["quality"],\n "variants"', "measures is gone: list each under "),
     ('"train.steps": 4', '"train.smoothing": 0.1', "is gone: write train.label_smoothing"),
     ('"train.steps": 4', '"train.optimiser.rate": 1', "is gone: write train.optimizer"),
     (BEFORE, '"equal": "time",\n "variants"', "equal is gone: write step_times"),
@@ -106,7 +106,7 @@ WORDS = [
     ("plan norm/g2p train.optimizer.rate=1", "train.optimizer.rate: is gone: write train.opti"),
     (
         "plan norm/g2p train.parts=2",
-        "command line: train.components: is gone: write train.micro_batches",
+        "command line: train.parts: is gone: write train.micro_batches",
     ),
     ("plan norm/g2p train.smoothing=.1", "is gone: write train.label_smoothing"),
     ("plan norm/g2p model.initial=x", "model.initial: is gone: write model.init"),
