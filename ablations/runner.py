@@ -13,15 +13,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from ablations.benchmark_jobs import BenchmarkJob, benchmarks
 from ablations.estimate import may_fit
 from ablations.jobs import (
     NOTHING_LEFT,
     TIMING,
-    BenchmarkJob,
     Ended,
     RunConfig,
     TrainingJob,
-    benchmarks,
     set_aside,
 )
 from ablations.launch import Changed, Event, Launcher, Outcome, Progress

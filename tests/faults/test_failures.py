@@ -13,7 +13,8 @@ from small import held
 from sweep_jobs import toy_plan
 from torch import nn
 
-from ablations.jobs import TIMING, BenchmarkJob, RunConfig, TrainingJob
+from ablations.benchmark_jobs import BenchmarkJob
+from ablations.jobs import TIMING, RunConfig, TrainingJob
 from ablations.launch import Event, Outcome
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
