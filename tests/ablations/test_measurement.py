@@ -175,9 +175,12 @@ def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: A
         assert (first.metric, first.unit) == ("first_call", "s")
         assert first.value is not None
         assert (time.metric, time.unit) == ("step_time", "s")
-        assert len(time.samples) == len(time.reference) == len(time.twin) == 2
+        assert len(time.samples) == len(time.baseline_samples) == len(time.baseline_again) == 2
         assert first.coordinates == time.coordinates == HERE
-    paired = [(measurements[0].reference, measurements[0].twin) for measurements in found.values()]
+    paired = [
+        (measurements[0].baseline_samples, measurements[0].baseline_again)
+        for measurements in found.values()
+    ]
     assert paired[0] == paired[1]
 
 
@@ -207,10 +210,14 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     clock = SimpleNamespace(perf_counter=lambda: now)
     monkeypatch.setattr("ablations.benchmarks.session.time", clock)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
-    found, control = session(ask, source="planted")
+    found, control = session(ask, measure="planted")
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
     samples = found[control][0]
-    assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
+    assert (samples.baseline_samples, samples.baseline_again, samples.samples) == (
+        [1.0] * 2,
+        [2.0] * 2,
+        [3.0] * 2,
+    )
 
 
 # Later.
@@ -309,7 +316,7 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
     for trial in plan.trials:
         record = results.read(trial)
         (planted,) = (r for r in record.measurements if r.metric == "planted")
-        assert (planted.value, planted.measure) == (7, "planted")
+        assert (planted.value, planted.source) == (7, "planted")
         assert list(record.sources) == ["quality", "planted"]
         others = {
             measurement.split
