@@ -17,9 +17,10 @@ import pandas as pd
 from ablations.store.predictions import Prediction, prediction_of
 from ablations.store.words import quoted
 from analysis import stats
+from analysis.cases import Case, cases
 from analysis.contrasts import DIFFERS, Evidence
 from analysis.load import Loaded, Row, scores
-from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, Case, cases, measure
+from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, measure
 from analysis.wording import UNITLESS, bounds, check_known, named, number, plain
 
 MIXED, NOT_RUN = "mixed", "not run"
@@ -173,10 +174,13 @@ def _remedy_of(case: Case, needed: float) -> str:
 
 def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
     """What would decide a claim: the most seeds that one of its predictions needs."""
-    if not all(each.is_ready for each in found):
-        timed = any(case.is_timed and not each.is_ready
-                    for case, each in zip(every, found, strict=True))  # fmt: skip
-        return "a larger profile, which times more" if timed else "the experiment, run to its end"
+    pending = [(case, each) for case, each in zip(every, found, strict=True) if not each.is_ready]
+    if any(case.is_timed for case, _ in pending):
+        return "a larger profile, which times more"
+    if any("needed for a verdict" in each.reason for _, each in pending):
+        return f"at least {stats.LEAST} seeds (--seeds)"
+    if pending:
+        return "the experiment, run to its end"
     open_ = [each for each in found if each.verdict == UNDECIDED and each.remedy]
     other = [each.remedy for each in open_ if math.isnan(each.needed)]
     most = max(open_, key=lambda each: each.needed, default=None)
@@ -185,9 +189,9 @@ def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
 
 def _scope(loaded: Loaded, name: str) -> Row:
     """The experiment, task and size for which the verdict holds."""
-    entry, cells = loaded.experiments[name], loaded.cells
-    is_baseline = (cells["experiment"] == name) & (cells["variant"] == entry["baseline"])
-    sizes = pd.to_numeric(cells[is_baseline]["parameters"]).dropna()
+    entry, trials = loaded.experiments[name], loaded.trials
+    is_baseline = (trials["experiment"] == name) & (trials["variant"] == entry["baseline"])
+    sizes = pd.to_numeric(trials[is_baseline]["parameters"]).dropna()
     return {
         "experiment": name,
         "task": entry["task"],
@@ -203,7 +207,7 @@ def undertrained(loaded: Loaded, name: str) -> str:
     sign = 1 if metric["better"] == "higher" else -1
     trivial = {"trivial": "an answer without looking", "copied": "copying its source"}
     ended: list[str] = []
-    for variant in [key for key in loaded.trials if key[:2] == (name, baseline)]:
+    for variant in [key for key in loaded.ids if key[:2] == (name, baseline)]:
         ended += loaded.outcomes.get(variant, {}).values()
         own, *others = (
             scores(loaded, variant, f"{kind}{metric['name']}", metric["split"], {})

@@ -290,8 +290,8 @@ class _Process:
 
     def _prepare(self, name: str, at: Place) -> Callable[[], None]:
         config = self.configs[name]
-        is_reference = name in (BASELINE, BASELINE_AGAIN)
-        where = {**at, **self.benchmark.beside} if is_reference else at
+        is_baseline = name in (BASELINE, BASELINE_AGAIN)
+        where = {**at, **self.benchmark.beside} if is_baseline else at
         return self.benchmark.prepare(
             config, load_task(canonical_json(config["task"])), self.device, where
         )

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric, Place
 from ablations.store.record import Measurement
-from ablations.tasks.batching import some
+from ablations.tasks.batching import some, summed_loss
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity, attention
 from model.batch import Batch, cross_entropy, positions
@@ -156,13 +156,12 @@ def nats(
     model: nn.Module, layers: Layers, batches: Sequence[Batch], removed: Iterable[Head] = ()
 ) -> float:
     """Unsmoothed, per label, without these heads."""
+    device = batches[0].labels.device
     masks: dict[str, Tensor] = {}
     for name, head in removed:
-        masks.setdefault(name, torch.ones(1, layers[name].n_heads))[0, head] = 0
-    masks = {name: mask.to(batches[0].labels.device) for name, mask in masks.items()}
-    with evaluating(model), masked(layers, masks):
-        total = sum(float(cross_entropy(model(batch), batch.labels)) for batch in batches)
-    return total / sum(batch.tokens for batch in batches)
+        masks.setdefault(name, torch.ones(1, layers[name].n_heads, device=device))[0, head] = 0
+    with masked(layers, masks):
+        return summed_loss(model, batches, device) / sum(batch.tokens for batch in batches)
 
 
 def unfused(model: nn.Module) -> nn.Module:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
 from ablations.store.record import Measurement
-from ablations.tasks.batching import some
+from ablations.tasks.batching import some, summed_loss
 from ablations.tasks.task import Task
-from model.batch import Batch, cross_entropy
+from model.batch import Batch
 from model.layers import evaluating
 
 # A tenth of every row's length: the bend of a neighbourhood, not the Hessian of a point. Of two
@@ -104,5 +104,5 @@ def move(model: nn.Module, first: Direction, moves: Sequence[tuple[float, Direct
 
 def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
     """Nats per label."""
-    total = sum(float(cross_entropy(model(batch), batch.labels)) for batch in batches)
-    return total / sum(batch.tokens for batch in batches)
+    device = batches[0].labels.device
+    return summed_loss(model, batches, device) / sum(batch.tokens for batch in batches)

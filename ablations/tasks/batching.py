@@ -6,7 +6,7 @@ positions, of a window with the token before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -17,8 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from ablations.tasks.task import Budget, Decode, Task
-from model.batch import BOS, EOS, PAD, Batch
+from model.batch import BOS, EOS, PAD, Batch, cross_entropy
 from model.generate import Generator, Question
+from model.layers import evaluating
+
+
+def summed_loss(model: nn.Module, batches: Iterable[Batch], device: torch.device | str) -> float:
+    """Unsmoothed nats of all labels."""
+    total = 0.0
+    with evaluating(model), torch.inference_mode():
+        for batch in batches:
+            moved = batch.to(device)
+            total += float(cross_entropy(model(moved), moved.labels))
+    return total
 
 
 class PaddedTask(Task):

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import nn
 
-from ablations.tasks.batching import Windows, unigram_loss
+from ablations.tasks.batching import Windows, summed_loss, unigram_loss
 from ablations.tasks.data.files import KING_JAMES, read, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
 from ablations.tasks.task import (
@@ -36,10 +36,9 @@ from ablations.tasks.task import (
     check_sizes,
     refuse_too_large,
 )
-from model.batch import Batch, cross_entropy
+from model.batch import Batch
 from model.config import ConfigError, choice
 from model.generate import Generator, Question, greedy
-from model.layers import evaluating
 
 SPLITS = {"train": "characters", "valid": "valid_characters", "test": "test_characters"}
 EVALUATION_TOKENS = 8192
@@ -141,22 +140,14 @@ class Text(Task):
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
-        bits = self._bits(self._nats(model, split, device), split)
-        return [Score("bits_per_character", bits)], self._examples(model, split, device, decode)
+        nats = summed_loss(model, self.evaluation_batches(split), device)
+        score = Score("bits_per_character", self._bits(nats, split))
+        return [score], self._examples(model, split, device, decode)
 
     def _bits(self, nats: float, split: str) -> float:
         """Bits per character of the text, from the nats of all its tokens."""
         text = self.texts[split]
         return (nats + self.tokens.spelling(text)) / math.log(2) / len(text)
-
-    def _nats(self, model: nn.Module, split: str, device: torch.device | str) -> float:
-        total = 0.0
-        batches = self.evaluation_batches(split)  # which are kept, so not in inference mode
-        with evaluating(model), torch.inference_mode():
-            for batch in batches:
-                moved = batch.to(device)
-                total += float(cross_entropy(model(moved), moved.labels))
-        return total
 
     def _examples(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode

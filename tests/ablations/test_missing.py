@@ -120,7 +120,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, record_of(rival), plan.trials) == lacking
     assert untimed(rival, timed("another"), plan.trials) == lacking
     assert untimed(rival, timed(control.id), plan.trials) == {}
-    other = timed(control.id, {"ablations/benchmarks/timing.py": "before"})
+    other = timed(control.id, {"ablations/benchmarks/session.py": "before"})
     assert untimed(rival, other, plan.trials) == lacking
     beside = {**beside, "model/residual.py": "x"}  # which has changed since
     assert untimed(rival, timed(control.id), plan.trials) == lacking
@@ -138,7 +138,7 @@ def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
     session = {"source": "throughput", "baseline": control.id, "code": control.code}
     record.env["sessions"] = {"a": session}
     assert untimed(rival, record, plan.trials) == {pair: others}
-    record.sources["throughput"] = {"ablations/benchmarks/timing.py": "before"}
+    record.sources["throughput"] = {"ablations/benchmarks/session.py": "before"}
     assert untimed(rival, record, plan.trials) == {pair: [first, *others]}
 
 

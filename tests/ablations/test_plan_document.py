@@ -26,13 +26,13 @@ def test_every_experiment_is_strict_json_that_stands_alone() -> None:
     assert json.loads(json.dumps(planned, allow_nan=False)) == planned
     for (name, entry), expanded in zip(planned.items(), plan.experiments.values(), strict=True):
         assert entry["baseline"] in {cell["variant"] for cell in entry["trials"]}
-        assert {cell["trial"] for cell in entry["trials"]} <= set(plan.trials)
+        assert {cell["id"] for cell in entry["trials"]} <= set(plan.trials)
         asked = expanded.experiment
         expected = {0, 1} if asked.is_trained else {*seeds_of(asked)}
         assert {cell["seed"] for cell in entry["trials"]} == expected
         assert entry["seed_batches"] == [sorted(expected)]
         assert entry["question"].endswith("?"), name
-        words = {"unit", "better", "variant", "repeats", "matters"}
+        words = {"unit", "better", "title", "repeats", "matters"}
         assert set(entry["metric"]) - {"beside"} == {"name", "split", *words}
         assert all(set(metric) - {"beside"} == words for metric in entry["metrics"].values())
         if "padded_time" in entry["metrics"]:
@@ -51,8 +51,8 @@ def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
 
 
 def test_what_is_written_is_what_a_folder_takes_and_reads_back(ask: Ask, tmp_path: Path) -> None:
-    keys = "name question task control fixed moves claims tuning grid overrides profile "
-    keys += "metric metrics batches cells"
+    keys = "name question task baseline held_constant changes claims tuning grid overrides profile "
+    keys += "metric metrics seed_batches trials"
     results, plan = Results(tmp_path / "out"), planned(ask(sources=BOTH), seeds=[4, 2])
     merge_into(results, plan)
     read = results.read_plan()

@@ -42,9 +42,9 @@ def test_every_word_can_be_said_and_read_back_from_a_plan(written: dict[str, Any
 
 
 def test_who_is_not_named_to_compare_with_is_the_baseline() -> None:
-    assert read({"worse": "without"}).labels == ["without", "with"]
-    assert read({"worse": "without", "than": "third"}).labels == ["without", "third"]
-    assert read(WHOLE[7]).labels == ["without"]
+    assert read({"worse": "without"}).compared == ["without", "with"]
+    assert read({"worse": "without", "than": "third"}).compared == ["without", "third"]
+    assert read(WHOLE[7]).compared == ["without"]
 
 
 def test_a_prediction_looks_at_its_variants_at_its_levels() -> None:
@@ -97,7 +97,7 @@ def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused()
         ({"better": "without", "than": "fourth"}, ".than: no variant 'fourth'"),
         ({"grows": "third", "along": "height"}, ".along: no factor 'height'"),
         ({"better": "without", "factors": {"length": "7"}}, ".factors.length: no level '7'"),
-        ({"better": "without", "factors": {"length": "5"}}, ".across: is gone: write factors"),
+        ({"better": "without", "across": {"length": "5"}}, ".across: is gone: write factors"),
         ({"exponent": "with", "along": "length", "between": [2, 1]}, ".between: expected [low"),
         ({"ratio": "without", "between": [None, None]}, ".between: expected [low"),
         ({"exact": "with", "within": 0.0}, "lacks its positive control"),

@@ -205,6 +205,26 @@ def test_a_pass_is_complete_when_every_table_has_its_seed(folder: Any) -> None:
     assert gather(folder.root).loaded.passes() == (1, 3)
 
 
+def test_before_the_last_pass_the_page_has_intervals_and_no_verdicts(folder: Any) -> None:
+    folder.ablation("norm/g2p", ["pre", "post"], seeds=range(300, 305))
+    for i, seed in enumerate(range(300, 305)):
+        folder.record("pre", seed, 0.2 + 0.01 * i)
+        if i < 3:
+            folder.record("post", seed, 0.4 + 0.011 * i)
+    page = written(folder.root)
+    own = section(page, "Does norm/g2p matter?")
+    assert "pass 3 of 5" in own
+    assert "0.2010 (0.1985 to 0.2035)" in own
+    wide = Page(page).text.partition("Norm placement: every variant")[2]
+    assert "unfinished" in wide.partition("Claims")[0]
+    for word in ("supported", "refuted", "undecided", "), worse", "post worse"):
+        assert word not in own, word
+    for seed in (303, 304):
+        folder.record("post", seed, 0.4 + 0.011 * (seed - 300))
+    own = section(written(folder.root), "Does norm/g2p matter?")
+    assert all(word in own for word in ("supported", "), worse", "post worse"))
+
+
 # --- sentences
 
 

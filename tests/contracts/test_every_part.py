@@ -41,7 +41,7 @@ from model.residual import NORM, RESIDUAL
 
 
 @pytest.mark.parametrize("subject", every_subject(), ids=str)
-def test_every_part_keeps_every_contract(subject: Subject) -> None:
+def test_every_component_keeps_every_contract(subject: Subject) -> None:
     assert not failures(checks(subject), subject)
 
 
@@ -136,7 +136,7 @@ def idle(row: Row, parameter: str) -> bool:
 
 # No combination of these parts is refused: a ConfigError here is a failure.
 @pytest.mark.parametrize("row", TRIED, ids=lambda row: "-".join(row.values()))
-def test_parts_keep_the_contracts_beside_each_other(row: Row) -> None:
+def test_components_keep_the_contracts_in_combination(row: Row) -> None:
     subject = combined(row)
     assert not failures(COMBINED + (COMBINED_DECODERS if subject.decodes else ()), subject)
     model = subject.fresh()
@@ -274,7 +274,7 @@ SUBJECTS_PACKED = [
 
 
 @pytest.mark.parametrize("subject", SUBJECTS_PACKED)
-def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
+def test_a_component_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
     config = TrainConfig(optimizer=STILL, clip=None)
     models = [moved(subject, seed) for seed in range(len(SHAPES))]
     batches = [labelled(subject, model, seed) for seed, model in enumerate(models)]

@@ -34,7 +34,7 @@ Check = Callable[[Start], None]
 NESTED: dict[str, Any] = {"rate": 1e-3, "names": ["a", "ü\n"], "none": None, "list": [1]}
 
 
-def tells_each_job_once_and_last_and_keeps_to_its_capacity(start: Start) -> None:
+def reports_each_job_once_and_last_and_keeps_to_its_capacity(start: Start) -> None:
     """All progress in its order, then one outcome, for every job; never more at once than fit."""
     running: set[str] = set()
     with start() as launcher:
@@ -69,7 +69,7 @@ def refuses_an_id_twice_and_takes_jobs_while_it_is_read(start: Start) -> None:
         assert list(launcher.events()) == [], "they go on when nothing is left"
 
 
-def tells_failures_as_what_they_are(start: Start) -> None:
+def reports_the_kind_of_each_failure(start: Start) -> None:
     """An exception in one line."""
     expected = {"value": "error", "memory": "oom", "exit": "error"}
     with start() as launcher:
@@ -98,7 +98,7 @@ def carries_plain_json_and_makes_an_error_of_any_other_value(start: Start) -> No
     assert "JSON" in (failed.reason or "")
 
 
-def ends_what_waits_when_told(start: Start) -> None:
+def cancels_waiting_jobs(start: Start) -> None:
     with start() as launcher:
         for name in "ab":
             launcher.submit(job(name, "echo"))
@@ -141,7 +141,7 @@ def carries_the_files_of_a_job(start: Start) -> None:
 # Where a job has a process of its own.
 
 
-def tells_a_killed_job(start: Start) -> None:
+def reports_a_killed_job(start: Start) -> None:
     with start() as launcher:
         killed = outcomes(launcher, job("a", "die", signal=signal.SIGKILL.value))["a"]
     assert (killed.status, (killed.reason or "")[:7]) == ("killed", "SIGKILL")
@@ -161,7 +161,7 @@ def ends_a_job_at_its_time_limit(start: Start) -> None:
         assert not left, f"a job out of time left {left} processes running"
 
 
-def ends_what_runs_when_told_and_keeps_what_it_returns(start: Start) -> None:
+def cancels_a_running_job_and_keeps_what_it_returns(start: Start) -> None:
     """One alone: the others go on."""
     ended: dict[str, Outcome] = {}
     with start() as launcher:
@@ -199,18 +199,18 @@ def _refusal(call: Callable[[], None]) -> str:
 
 
 OF_ALL: tuple[Check, ...] = (
-    tells_each_job_once_and_last_and_keeps_to_its_capacity,
+    reports_each_job_once_and_last_and_keeps_to_its_capacity,
     refuses_an_id_twice_and_takes_jobs_while_it_is_read,
-    tells_failures_as_what_they_are,
+    reports_the_kind_of_each_failure,
     carries_plain_json_and_makes_an_error_of_any_other_value,
-    ends_what_waits_when_told,
+    cancels_waiting_jobs,
     carries_the_files_of_a_job,
 )
 OF_CLOSING: tuple[Check, ...] = (is_done_once_it_is_closed,)
 OF_PROCESSES: tuple[Check, ...] = (  # which are waited for by Linux pidfds
-    tells_a_killed_job,
+    reports_a_killed_job,
     ends_a_job_at_its_time_limit,
-    ends_what_runs_when_told_and_keeps_what_it_returns,
+    cancels_a_running_job_and_keeps_what_it_returns,
 )
 OF_CLOSING_PROCESSES: tuple[Check, ...] = (leaves_nothing_running_when_closed,)
 

@@ -162,7 +162,7 @@ CHECKS: dict[type, list[Callable[[Subject], None]]] = {
 
 
 @pytest.fixture(autouse=True)
-def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_lengths_and_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of lengths, ratios and published models."""
     monkeypatch.setattr(complexity, "LENGTHS", (64, 128))
     monkeypatch.setattr(heads, "TOKENS", 512)

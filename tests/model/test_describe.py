@@ -85,7 +85,7 @@ def test_an_encoder_decoder_costs_two_stacks_and_the_way_between_them() -> None:
     assert cost.tokens == M + N
 
 
-def test_a_tied_weight_counts_where_it_stands_first() -> None:
+def test_a_tied_weight_counts_once_under_its_first_name() -> None:
     cost = counted(transformer(tied="output"))
     assert (cost.parameters["embedding"], cost.parameters["head"]) == (V * D, V)
     assert cost.flops["head"] == 2 * N * D * V

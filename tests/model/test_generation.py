@@ -87,7 +87,7 @@ def after(model: Any, question: Question, said: list[int]) -> Tensor:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_whatever_the_search_answers_are_those_of_the_whole_model_run_anew(name: str) -> None:
+def test_cached_generation_equals_the_whole_model_at_every_step(name: str) -> None:
     for kind, question in ASKED if name in KEPT else ASKED[::2]:
         model = made(name, kind)
         chosen = greedy(model, question, MAX_NEW)

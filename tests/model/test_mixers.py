@@ -500,7 +500,7 @@ def test_scores_are_multiplied_as_the_name_of_the_scale_says(name: str) -> None:
         assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=False, scale=factor))
 
 
-def test_a_learned_scale_starts_at_one_over_the_root_or_where_it_is_told() -> None:
+def test_a_learned_scale_starts_at_one_over_the_root_or_at_its_start() -> None:
     choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1}
     for scale, start in [("learned", 0.5), ({"name": "learned", "start": 3.0}, 3.0)]:
         model: Any = build({**choice, "scale": scale}, None, 9, seed=0)

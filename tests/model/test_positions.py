@@ -91,7 +91,7 @@ BY_HAND = {
 }
 
 
-def test_a_token_is_told_its_place_as_the_formula_says() -> None:
+def test_positions_are_added_as_the_formula_says() -> None:
     for name in BY_HAND:
         scheme = POSITION.build(ABSOLUTE[name], **SIZES)
         x_BTD = drawn(2, len(AT), 16 - scheme.width)

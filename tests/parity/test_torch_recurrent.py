@@ -124,7 +124,7 @@ def sample() -> Batch:
     return Batch(inputs, inputs, lengths, source, source_lengths)
 
 
-def assert_equal_twins(ours: nn.Module, theirs: nn.Module) -> None:
+def assert_equal_models(ours: nn.Module, theirs: nn.Module) -> None:
     """The same logits, and the same gradient in every parameter."""
     batch = sample()
     real = torch.arange(batch.labels.shape[1]) < torch.tensor(LENGTHS)[:, None]
@@ -149,4 +149,4 @@ def test_equal_weights_give_the_logits_and_the_gradients_of_torch(
     for form in ("kernel", "steps"):
         theirs = Seq2Seq(cell, score) if score else Language(cell)
         ours = twin(theirs, cell={"name": cell, "form": form}, **kind)
-        assert_equal_twins(ours.double(), theirs.double())
+        assert_equal_models(ours.double(), theirs.double())

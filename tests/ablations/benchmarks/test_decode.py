@@ -112,7 +112,9 @@ def written(watched: Watched, name: str, length: int, cache: str) -> Tensor:
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("length", [1, 12])
-def test_kept_or_anew_a_text_has_the_same_tokens(watched: Watched, name: str, length: int) -> None:
+def test_with_and_without_a_cache_a_text_has_the_same_tokens(
+    watched: Watched, name: str, length: int
+) -> None:
     kept_BT = written(watched, name, length, KEPT)
     assert [each.shape[1] for each in watched.given] == [1] * length
     anew_BT = written(watched, name, length, ANEW)
@@ -126,7 +128,7 @@ def want(ask: Any) -> Trial:
     return next(iter(planned(ask()).trials.values()))
 
 
-def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
+def test_a_padded_batch_has_the_real_lengths() -> None:
     tokens = torch.tensor([[1, 5, 6], [1, 5, 0]])
     batch = Batch(
         torch.tensor([[5, 6, 2], [5, 2, IGNORE]]), inputs=tokens, lengths=torch.tensor([3, 2]),
@@ -139,7 +141,7 @@ def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
     assert (wider.lengths.tolist(), wider.source_lengths.tolist()) == ([3, 2], [2, 2])
 
 
-def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Trial) -> None:
+def test_a_model_sees_the_padding_only_without_the_lengths(want: Trial) -> None:
     task = load_task(want.sections["task"])
     told, untold = PaddingSeen().measure(want.config, task, CPU).measurements
     assert (told.coordinates, untold.coordinates) == ({"lengths": "told"}, {"lengths": "untold"})
@@ -159,7 +161,7 @@ def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone
 
     monkeypatch.setattr("ablations.benchmarks.throughput.build", lambda *_: Remembers())
     for to in (OWN, LONGEST):
-        Padding().prepare(want.config, task, CPU, {"seed_batches": 2, "to": to})()
+        Padding().prepare(want.config, task, CPU, {"batches": 2, "to": to})()
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     real = build(want.config["model"], task.source_size, task.target_size, 0).double()
     for one, two in zip(own, wide, strict=True):

@@ -34,6 +34,14 @@ from ablations.measurement import Benchmark, Metric, Place
 from ablations.store.record import Measurement
 from model.config import ConfigError
 
+FAILING = {
+    "MemoryError": partial(child_jobs.fail, MemoryError()),
+    "allocate": partial(child_jobs.fail, RuntimeError("DefaultCPUAllocator: can't allocate\nmore")),
+    "long long": partial(child_jobs.fail, ValueError("long " * 100)),
+    "pickle": child_jobs.give_no_value,
+    "killed": child_jobs.die,
+}
+
 MEMORY: list[tuple[str, Exception]] = [
     ("built", MemoryError()),
     (
@@ -158,10 +166,8 @@ def test_a_slow_call_has_two_blocks_and_so_has_its_reference() -> None:
     aging: Takes = lambda at: next(ages) / 1024  # noqa: E731
     found = run(LENGTHS[0], reference=aging, takes={"slow": lambda at: 0.5, "quick": QUICK})
     (slow,), (quick,) = (times(found[name]) for name in ("slow", "quick"))
-    for few, many in (
-        (slow.baseline_samples, quick.baseline_samples),
-        (slow.baseline_again, quick.baseline_again),
-    ):
+    for role in ("baseline_samples", "baseline_again"):
+        few, many = getattr(slow, role), getattr(quick, role)
         assert (len(few), len(many)) == (2, 5)
         assert few == many[:2], "of the same blocks"
     assert (len(slow.samples or []), len(quick.samples or [])) == (2, 5)
@@ -174,7 +180,7 @@ def test_without_a_reference_there_are_times_alone() -> None:
     assert (time.baseline_samples, time.baseline_again) == (None, None)
 
 
-def test_a_reference_may_stand_at_a_place_of_its_own() -> None:
+def test_a_baseline_may_be_timed_at_coordinates_of_its_own() -> None:
     class Beside(Planted):
         beside: ClassVar = {"length": 10}
 
@@ -214,7 +220,9 @@ def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time(
     assert [bool(measurement.samples) for measurement in late] == [True, False, False]
 
 
-def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_leaves_the_others_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers = iter([True, False, True])
 
     def here(work: Any, told: Any) -> tuple[Any, str | None]:
@@ -335,7 +343,7 @@ def test_a_call_that_only_begins_slowly_is_not_slow(monkeypatch: pytest.MonkeyPa
     assert bench.run(blocks=5, warmup=2) == {"compiled": [1.0] * 5}
 
 
-def test_the_first_call_stands_apart_and_the_shortest_tells_how_long_one_takes(
+def test_the_first_call_is_separate_and_the_shortest_is_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(monkeypatch)
@@ -365,29 +373,14 @@ def test_a_child_is_fresh_and_has_as_many_threads(monkeypatch: pytest.MonkeyPatc
     assert in_child(child_jobs.held) == ([1 << 20, torch.get_num_threads()], None)
 
 
-@pytest.mark.parametrize(
-    ("work", "words"),
-    [
-        (partial(child_jobs.fail, MemoryError()), "MemoryError"),
-        (
-            partial(child_jobs.fail, RuntimeError("DefaultCPUAllocator: can't allocate\nmore")),
-            "allocate",
-        ),
-        (partial(child_jobs.fail, ValueError("long " * 100)), "long long"),
-        (child_jobs.give_no_value, "pickle"),
-        (child_jobs.die, "killed"),
-    ],
-    ids=["wordless", "allocator", "long", "no value", "SIGKILL"],
-)
-def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
-    work: Any, words: str
-) -> None:
-    made, reason = in_child(work)
-    assert made is None
-    assert words in (reason or "")
-    assert "\n" not in (reason or "")
-    assert len(reason or "") <= 200
-    assert in_child(partial(child_jobs.give, 1)) == (1, None)  # the parent goes on
+def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line() -> None:
+    for words, work in FAILING.items():
+        made, reason = in_child(work)
+        assert made is None
+        assert words in (reason or "")
+        assert "\n" not in (reason or "")
+        assert len(reason or "") <= 200
+        assert in_child(partial(child_jobs.give, 1)) == (1, None)  # the parent goes on
 
 
 def test_an_allocation_that_the_machine_cannot_serve_fails_in_the_child() -> None:

@@ -60,7 +60,7 @@ def test_padding_is_no_part_of_an_example() -> None:
         torch.testing.assert_close(alone[0], whole[row, :, :length, : alone.shape[3]])
 
 
-def test_words_stand_beside_a_map_where_the_task_can_tell_them() -> None:
+def test_the_axes_of_a_map_are_tokens_if_the_task_can_decode_them() -> None:
     task = TASK.build({"name": "reverse", "length": 8, "examples": 30})
     written = {"name": "transformer", "kind": task.kind, "d_model": 8, "depth": 1, "n_heads": 2}
     model = build(written, task.source_size, task.target_size, seed=0)
@@ -113,7 +113,7 @@ def cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     return dot / math.sqrt(sum(float(a) ** 2 for a in one) * sum(float(b) ** 2 for b in other))
 
 
-def test_learned_positions_are_as_alike_as_the_rows_of_their_table() -> None:
+def test_the_similarity_of_learned_positions_is_that_of_their_table() -> None:
     model, (measurement,) = similar({"name": "learned"})
     (table,) = [m for m in model.modules() if isinstance(m, nn.Embedding)
                 and m.num_embeddings == 40]  # fmt: skip

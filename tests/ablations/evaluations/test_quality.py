@@ -72,7 +72,7 @@ def taken(model: nn.Module, task: Any) -> list[Measurement]:
 
 
 def by_end(model: nn.Module, task: Any) -> dict[int, float]:
-    return {int(r.coordinates["source"]): r.value or 0.0 for r in taken(model, task)}
+    return {int(r.coordinates["source_length"]): r.value or 0.0 for r in taken(model, task)}
 
 
 def sources(length: int, number: int, width: int, target: int | None = 3) -> Batch:

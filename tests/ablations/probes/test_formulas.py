@@ -110,26 +110,21 @@ def test_without_smoothing_the_loss_never_turns() -> None:
     assert turning(0.0)["turning_probability"] == 1
 
 
-@pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder_decoder", PAIRS)])
-@pytest.mark.parametrize(
-    ("position", "past"), [("learned", 0), ("binary", 0), ("sinusoidal", 1), ("alibi", 1)]
-)
-def test_what_is_looked_up_ends_at_max_len_and_what_is_computed_does_not(
-    kind: str, task: Any, position: str, past: int
-) -> None:
-    config = transformer(kind=kind, max_len=9, position={"name": position})
-    assert read(Reach, config, task) == past
+def test_what_is_looked_up_ends_at_max_len_and_what_is_computed_does_not() -> None:
+    for kind, task in (("decoder", TEXT), ("encoder_decoder", PAIRS)):
+        for position, past in [("learned", 0), ("binary", 0), ("sinusoidal", 1), ("alibi", 1)]:
+            config = transformer(kind=kind, max_len=9, position={"name": position})
+            assert read(Reach, config, task) == past
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "task"),
-    [("explicit", "decoder", TEXT), ("row", "encoder_decoder", PAIRS), ("loop", "decoder", TEXT),
-     ("fused", "encoder_decoder", PAIRS)],
-)  # fmt: skip
-def test_every_path_is_the_formula_to_rounding(path: str, kind: str, task: Any) -> None:
-    options = {"kind": kind, "path": {"name": path}, "depth": 2}
-    assert read(Forms, transformer(**options), task) < 1e-12
-    assert read(Forms, transformer(**options, scale={"name": "none"}), task) > 1e-3
+def test_every_path_is_the_formula_to_rounding() -> None:
+    for path, kind, task in [
+        ("explicit", "decoder", TEXT), ("row", "encoder_decoder", PAIRS),
+        ("loop", "decoder", TEXT), ("fused", "encoder_decoder", PAIRS),
+    ]:  # fmt: skip
+        options = {"kind": kind, "path": {"name": path}, "depth": 2}
+        assert read(Forms, transformer(**options), task) < 1e-12
+        assert read(Forms, transformer(**options, scale={"name": "none"}), task) > 1e-3
 
 
 # A step of positions as a linear map.
@@ -170,7 +165,7 @@ def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None
     assert min(residuals(PAIRS, **given).values()) > 1e-3
 
 
-def test_a_table_that_is_too_short_to_tell_is_refused() -> None:
+def test_a_table_of_too_few_positions_is_refused() -> None:
     needed = TIMES * WIDTH + max(OFFSETS)
     assert residuals(position={"name": "learned"}, max_len=needed)
     with pytest.raises(ValueError, match=rf"set model\.max_len to at least {needed}"):
@@ -258,17 +253,13 @@ def test_minus_infinity_hides_the_future_and_zero_does_not(kind: str, task: Any)
     assert read_dependence(Future, transformer(kind=kind, causal_decoder=False), task) > SEEN
 
 
-@pytest.mark.parametrize(
-    ("mixer", "mixes"),
-    [
+def test_tokens_mix_in_the_mixer_alone() -> None:
+    for mixer, mixes in [
         ({"name": "none"}, False),
         ({"name": "convolution", "kernel": 1}, False),  # a token, and no neighbour
         ({"name": "attention"}, True),
         ({"name": "rnn"}, True),
-    ],
-    ids=str,
-)
-def test_tokens_mix_in_the_mixer_alone(mixer: Any, mixes: bool) -> None:
-    for kind, task in (("decoder", TEXT), ("encoder", PAIRS)):
-        gap = read_dependence(Mixing, transformer(mixer, kind=kind, depth=2), task)
-        assert gap > SEEN if mixes else gap < ROUNDING
+    ]:
+        for kind, task in (("decoder", TEXT), ("encoder", PAIRS)):
+            gap = read_dependence(Mixing, transformer(mixer, kind=kind, depth=2), task)
+            assert gap > SEEN if mixes else gap < ROUNDING

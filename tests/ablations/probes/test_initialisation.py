@@ -69,7 +69,7 @@ def weight(settings: dict[str, Any], letters: Any) -> float:
     return measurement.value
 
 
-def test_no_token_stands_twice_in_a_sequence_and_none_is_a_sign() -> None:
+def test_no_token_is_repeated_in_a_sequence_and_none_is_special() -> None:
     tokens_BT = distinct(EOS + 1 + LETTERS, seed=0)
     assert tokens_BT.shape == (SEQUENCES, SYMBOLS)
     assert all(len(set(row)) == SYMBOLS for row in tokens_BT.tolist())
@@ -126,7 +126,7 @@ def test_a_change_is_what_a_loop_over_tokens_finds(residual: str) -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_padding_does_not_count_and_would_if_the_lengths_were_not_told(copies: Copy) -> None:
+def test_padding_counts_only_without_the_lengths(copies: Copy) -> None:
     model = build(paired()["model"], copies.source_size, copies.target_size, 0)
     (batch,) = next(copies.steps(0, Budget(64)))
     wider = padded(batch, 20, 20)

@@ -100,8 +100,8 @@ def test_times_are_told_by_their_measure_their_reference_and_their_place(results
 
 def test_an_array_with_what_is_no_number_is_refused_where_it_is_made() -> None:
     wrong: list[dict[str, Any]] = [
-        {"samples": [0.1, math.nan], "reference": [0.1, 0.1]},
-        {"samples": [0.1, 0.1], "reference": [math.inf, 0.1]},
+        {"samples": [0.1, math.nan], "baseline_samples": [0.1, 0.1]},
+        {"samples": [0.1, 0.1], "baseline_samples": [math.inf, 0.1]},
         {"values": [[0.5, math.nan]], "axes": {"query": [0], "key": [0, 1]}},
     ]
     for measurement in wrong:
@@ -192,7 +192,7 @@ def test_what_is_no_id_is_never_a_path(results: Results) -> None:
         for act in (results.read, results.path):
             with pytest.raises(RecordError, match="no trial id"):
                 act(trial)
-        with pytest.raises(RecordError, match="'trial'"):
+        with pytest.raises(RecordError, match="'id'"):
             results.write(Record(trial, "ok", {}))
     assert not results.root.exists()
 
@@ -202,7 +202,7 @@ def test_what_is_no_id_is_never_a_path(results: Results) -> None:
 
 def entry(**changes: Any) -> dict[str, Any]:
     """One table of a plan, as every plan has it."""
-    (table,) = plan_document({"norm": [{"trial": TRIAL}]})["experiments"].values()
+    (table,) = plan_document({"norm": [{"id": TRIAL}]})["experiments"].values()
     return {**table, **changes}
 
 
@@ -213,7 +213,7 @@ def planned(**changes: Any) -> dict[str, Any]:
 def test_a_plan_is_read_back_as_it_was_written(results: Results) -> None:
     claim = {"id": "a", "statement": "b", "source": "c", "predicts": [{"word": "x"}], "require": []}
     quantity = {"unit": "1", "better": "lower", "title": "x", "repeats": "seeds", "matters": 0.1}
-    plan = planned(claims=[claim], metrics={"x": quantity}, batches=[[300, 301], [302]])
+    plan = planned(claims=[claim], metrics={"x": quantity}, seed_batches=[[300, 301], [302]])
     results.write_plan(plan)
     assert results.read_plan() == plan
 
@@ -225,10 +225,10 @@ def test_a_plan_that_is_none_is_never_written_and_never_read(results: Results) -
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"question": 3}, "question'"),
         ({"seeds": [1]}, "seeds': unknown field"),
-        ({"seed_batches": [1]}, "batches[0]'"),
+        ({"seed_batches": [1]}, "seed_batches[0]'"),
         ({"claims": [{"id": "a"}]}, "claims[0].statement': missing"),
         ({"metric": {"name": "per"}}, "metric.unit': missing"),
-        ({"trials": [{**CELL, "trial": "../x"}]}, "trials[0].trial'"),
+        ({"trials": [{**CELL, "id": "../x"}]}, "trials[0].id'"),
         ({"trials": [{**CELL, "work": -1.0}]}, "trials[0].work'"),
         ({"trials": [{**CELL, "seed": True}]}, "trials[0].seed'"),
         ({"trials": [{**CELL, "pace": 1}]}, "trials[0].pace': unknown field"),

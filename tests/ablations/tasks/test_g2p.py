@@ -361,7 +361,7 @@ def test_a_file_in_the_format_of_cmudict_with_stress_and_without(tmp_path: Path)
     assert said["insult"] == ("IH N S AH L T",), "what became equal is one"
 
 
-def test_a_file_of_two_columns_is_read_as_it_stands(tmp_path: Path) -> None:
+def test_a_file_of_two_columns_is_read_unchanged(tmp_path: Path) -> None:
     path = write(tmp_path, train=WIKIPRON)["train"]
     expected = {
         "schön": ("ʃ øː n",),

@@ -97,7 +97,7 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
 
 
 @pytest.mark.parametrize("name", ["copy", "recall", "pair"])
-def test_what_each_example_had_in_it_adds_up_to_the_score(name: str) -> None:
+def test_per_example_values_add_up_to_the_score(name: str) -> None:
     task = make(name, examples=50)
     scores, _ = task.scores(fresh(task), "test", "cpu")
     told = {score.metric: score.per_example for score in scores if not score.coordinates}
@@ -280,7 +280,7 @@ def options(draw: Any) -> dict[str, Any]:
 
 @settings(max_examples=40)
 @given(options(), st.integers(0, 5))
-def test_the_value_to_be_said_is_the_one_beside_the_key(chosen: Any, seed: int) -> None:
+def test_the_answer_is_the_value_of_the_key(chosen: Any, seed: int) -> None:
     task = make_lookup("recall", **chosen)
     (batch,) = next(task.steps(seed, Budget(800)))
     assert torch.equal(batch.labels[:, :-1], torch.full_like(batch.labels[:, :-1], IGNORE))

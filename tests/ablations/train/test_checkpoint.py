@@ -168,7 +168,7 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
     }
 
 
-def test_a_checkpoint_tells_which_code_made_it(tmp_path: Path) -> None:
+def test_a_checkpoint_names_the_code_that_made_it(tmp_path: Path) -> None:
     kept = keep(tmp_path, 1)
     assert code_of(kept.path) == STAMP["code"]
     for words in ({}, [], {"stamp": 3}, {"stamp": "{"}, {"stamp": "[]"}, {"stamp": "{}"}):

@@ -317,7 +317,7 @@ def test_the_seed_decides_what_dropout_drops(task: G2P, monkeypatch: pytest.Monk
         assert (found[0] == found[1]) == (rate == 0.0)
 
 
-def test_a_training_told_to_stop_in_its_last_step_ends_and_keeps_nothing(tmp_path: Path) -> None:
+def test_a_stop_request_in_the_last_step_leaves_no_checkpoint(tmp_path: Path) -> None:
     """There is nothing left to go on with."""
     config = TrainConfig(steps=3, batch_tokens=60, evaluations=1)
     trainer = Trainer(small_model(), Backwards(), config, 0, CPU)

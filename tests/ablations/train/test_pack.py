@@ -170,7 +170,7 @@ def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
         assert found[seed].measurements == undisturbed[seed].measurements
 
 
-def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
+def test_a_pack_stops_at_the_step_after_a_stop_request() -> None:
     task = Backwards()
     answers = iter([False, False, True])
     pack = Pack(drawn(task, MODELS["tied"][1], torch.float32), task, config(), SEEDS, CPU)
