@@ -28,14 +28,17 @@ _EXAMPLE = "${model.d_model}"
 _REFERENCE = re.compile(r"""(?<=['"])\$\{[A-Za-z_][\w.]*\}(?=['"])""")  # as a whole text
 _PATH = 200  # characters; no setting is that far down
 _HINT = re.compile(r"Did you mean '([\w-]+)'\?")
-_RETIRED = {
-    "train.optimiser": "train.optimizer",
-    "train.optimizer.rate": "train.optimizer.lr",
-    "train.parts": "train.micro_batches",
-    "train.smoothing": "train.label_smoothing",
-    "train.smoothing_over": "train.label_smoothing_over",
-    "model.initial": "model.init",
-}
+_RETIRED = dict(
+    pair.split(" → ")
+    for pair in (
+        "train.optimiser → train.optimizer",
+        "train.optimizer.rate → train.optimizer.lr",
+        "train.parts → train.micro_batches",
+        "train.smoothing → train.label_smoothing",
+        "train.smoothing_over → train.label_smoothing_over",
+        "model.initial → model.init",
+    )
+)
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 

@@ -45,15 +45,17 @@ RETIRED = {
     "source": "claims.yaml says who makes a claim",
 }
 """Keys that were, and what to do instead."""
-RENAMED = {
-    **{f"text-{word}": f"{word}/text" for word in ("heads", "norm", "scale")},
-    **{"position": "positions/g2p", "text-position": "positions/text"},
-    **{"position-join": "positions/g2p-join", "norm-kind": "norm/g2p"},
-    **{"recurrent": "rnn/g2p", "recurrent-narrow": "rnn/narrow"},
-    **{"rnn-vs-attention": "rnn/text-speed", "scale-width": "scale/width"},
-    **{"smoothing-scarce": "smoothing/scarce", "initial": "training/init"},
-    "optimiser": "training/optimizer",
-}
+RENAMED = dict(
+    pair.split(" → ")
+    for pair in (
+        "position → positions/g2p", "text-position → positions/text", "text-norm → norm/text",
+        "position-join → positions/g2p-join", "norm-kind → norm/g2p", "text-heads → heads/text",
+        "text-scale → scale/text", "scale-width → scale/width", "recurrent → rnn/g2p",
+        "recurrent-narrow → rnn/narrow", "rnn-vs-attention → rnn/text-speed",
+        "smoothing-scarce → smoothing/scarce", "initial → training/init",
+        "optimiser → training/optimizer",
+    )
+)  # fmt: skip
 """Experiments under other names than they had."""
 
 
