@@ -17,6 +17,7 @@ from in_process import InProcess
 from launching import ray_cluster
 from small import facts
 
+from ablations.jobs import RunConfig
 from ablations.launch import Job, Outcome
 from ablations.launch.ray import RayLauncher, connect, refuse_open_cluster
 from ablations.plan import make_plan
@@ -135,9 +136,9 @@ def own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_path: Path) -> None:
     plan = make_plan([ask()], "smoke", {}, [0])
-    run_plan(plan, Results(tmp_path / "here"), InProcess(), "cpu")
+    run_plan(RunConfig(plan, Results(tmp_path / "here"), "cpu"), InProcess())
     with on_cluster() as launcher:
-        run_plan(plan, Results(tmp_path / "there"), launcher, "cpu")
+        run_plan(RunConfig(plan, Results(tmp_path / "there"), "cpu"), launcher)
     here, there = facts(Results(tmp_path / "here")), facts(Results(tmp_path / "there"))
     assert len(there) == 2
     assert there == here
