@@ -19,7 +19,8 @@ import yaml
 
 from ablations.commands import main, parse
 from ablations.expand import expand
-from ablations.spec import experiments, read_experiment, read_profile
+from ablations.profile import read_profile
+from ablations.spec import experiments, read_experiment
 from model import presets
 from model.build import FAMILIES
 
@@ -53,7 +54,7 @@ def imported_modules(path: Path) -> set[str]:
 
 ROOMS = (
     *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
-    *("facts", "config", "predictions", "spec", "expand", "tuning"),
+    *("facts", "config", "predictions", "profile", "spec", "expand", "tuning"),
     *("plan", "missing", "estimate", "plan_document"),
     *(
         "leases",
@@ -167,7 +168,13 @@ def names_in(path: Path) -> Iterator[tuple[int, str]]:
                 todo += node.value
         return
     yield 1, path.stem
-    for node in nodes(path):
+    answered = {  # what is written instead of a retired key is said in these
+        each
+        for node in nodes(path)
+        if isinstance(node, ast.Assign) and "RETIRED" in ast.unparse(node.targets[0])
+        for each in ast.walk(node)
+    }
+    for node in set(nodes(path)) - answered:
         named = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname")]
         keys = getattr(node, "keys", []) if isinstance(node, ast.Dict) else []
         keys = [node.slice] if isinstance(node, ast.Subscript) else keys

@@ -10,22 +10,19 @@ from typing import Any
 import pytest
 from small import question
 
-from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER
+from ablations.measurement import where_timed
 from ablations.plan import make_plan
+from ablations.predictions import read_claims
+from ablations.profile import PROFILES, Profile, read_profile
 from ablations.spec import (
-    PROFILES,
     RETIRED,
     Experiment,
-    Profile,
     chosen,
     experiments,
     find,
-    places,
     read_chapter,
-    read_claims,
     read_experiment,
-    read_profile,
 )
 from ablations.store.words import AXES, CHAPTERS
 from ablations.tasks import TASK
@@ -265,8 +262,7 @@ def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: P
 
 
 def at(benchmark: str = "layer", timing: dict[str, Any] | None = None, **points: Any) -> list[Any]:
-    written = question(benchmarks={benchmark: points})
-    return places(benchmark, Experiment(**written), TimingConfig(**(timing or {})))
+    return where_timed(benchmark, points, **(timing or {}))
 
 
 def lengths(values: list[int], **timing: Any) -> list[int]:
