@@ -171,7 +171,8 @@ def names_in(path: Path) -> Iterator[tuple[int, str]]:
     answered = {  # what is written instead of a retired key is said in these
         each
         for node in nodes(path)
-        if isinstance(node, ast.Assign) and "RETIRED" in ast.unparse(node.targets[0])
+        if isinstance(node, ast.Assign)
+        and re.search("RETIRED|RENAMED", ast.unparse(node.targets[0]))
         for each in ast.walk(node)
     }
     for node in set(nodes(path)) - answered:

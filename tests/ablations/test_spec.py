@@ -201,7 +201,7 @@ def test_the_number_of_seeds_is_between_one_and_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "own.yaml"
-    monkeypatch.setattr("ablations.spec.find_profile", lambda _: file)
+    monkeypatch.setattr("ablations.profile.find_profile", lambda _: file)
     for seeds in ("0", "11", "[300]", "many"):
         file.write_text(f"timing: {{}}\nseeds: {seeds}\n")
         with pytest.raises(ConfigError, match=r"own\.yaml:2: expected 1 to 10 seeds"):
