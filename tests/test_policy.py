@@ -21,7 +21,7 @@ from ablations.commands import main, parse
 from ablations.expand import expand
 from ablations.spec import experiments, read_experiment, read_profile
 from model import presets
-from model.build import FAMILIES
+from model.build import REGISTRIES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "ablations", "analysis")
@@ -121,7 +121,7 @@ def compares_a_name(node: Any, names: set[str]) -> bool:
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    names = {name for family in FAMILIES for name in family.components}
+    names = {name for registry in REGISTRIES for name in registry.components}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
@@ -210,7 +210,7 @@ def test_every_experiment_resolves(profile: str) -> None:
 
 
 def chosen_parts() -> set[tuple[str, str]]:
-    """(family, part) of every choice in any preset, or any variant of an experiment at quick."""
+    """(registry, part) of every choice in any preset, or any variant of an experiment at quick."""
     found: set[tuple[str, str]] = set()
 
     def walk(word: str, value: object) -> None:
@@ -229,7 +229,7 @@ def chosen_parts() -> set[tuple[str, str]]:
 
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
-    registered = {(family.word, name) for family in FAMILIES for name in family.components}
+    registered = {(registry.word, name) for registry in REGISTRIES for name in registry.components}
     owed = [
         f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"
