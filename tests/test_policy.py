@@ -55,7 +55,18 @@ ROOMS = (
     *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
     *("facts", "config", "predictions", "spec", "expand", "tuning"),
     *("plan", "missing", "estimate", "plan_document"),
-    *("leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
+    *(
+        "leases",
+        "progress",
+        "launch",
+        "worker",
+        "preload",
+        "jobs",
+        "benchmark_jobs",
+        "passes",
+        "runner",
+        "commands",
+    ),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 
