@@ -106,7 +106,7 @@ class Case:
         least = 1 if self.is_fact else stats.LEAST
         planned, ended = (
             [held.get(variant, {}).keys() for variant in self.variants]
-            for held in (self.loaded.trials, self.loaded.outcomes)
+            for held in (self.loaded.ids, self.loaded.outcomes)
         )
         reason, done = "not planned for every variant that it looks at", []
         for batch in self.loaded.experiments[self.experiment]["seed_batches"]:
@@ -183,7 +183,7 @@ class Case:
         """Seconds for one more seed of every variant that it compares; NaN if unknown."""
         total = 0.0
         for variant in self.variants:
-            trials = self.loaded.trials.get(variant, {}).values()
+            trials = self.loaded.ids.get(variant, {}).values()
             held = [self.loaded.records[t].env for t in trials if t in self.loaded.records]
             spent = [env["seconds"] for env in held if env.get("seconds") is not None]
             total += math.fsum(spent) / len(spent) if spent else math.nan

@@ -236,14 +236,14 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
     """Why the answer may not hold elsewhere, in sentences; names are marked."""
     loaded = evidence.loaded
     entry = loaded.experiments[experiment]
-    cells = loaded.cells[loaded.cells["experiment"] == experiment]
-    trials = cells.drop_duplicates("trial")
+    trials = loaded.trials[loaded.trials["experiment"] == experiment]
+    distinct = trials.drop_duplicates("trial")
     records = loaded.held(experiment)
     trained = [record for record in records if record.trained]
-    sizes = cells[cells["variant"] == entry["baseline"]]["parameters"].dropna()
+    sizes = trials[trials["variant"] == entry["baseline"]]["parameters"].dropna()
     taken = [(record.config.get("train") or {}).get("steps") for record in trained]
     steps = sorted({n for n in taken if isinstance(n, int)})
-    seeds = cells["seed"].nunique()
+    seeds = trials["seed"].nunique()
     facts = [
         f"One task, {named(str(entry['task']))}",
         *([f"{int(sizes.max()):,} parameters (of the baseline)"] if len(sizes) else []),
@@ -251,10 +251,10 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
         *(["untrained"] if records and not trained else []),
         f"{seeds} seed{'s' * (seeds != 1)}",
     ]
-    outcomes = trials["outcome"].value_counts()
+    outcomes = distinct["outcome"].value_counts()
     failed = [f"{n} {kind}" for kind, n in outcomes.items() if kind not in (FINE, WAITING)]
-    waiting, missing = int(outcomes.get(WAITING, 0)), int(trials["owed"].sum())
-    stale = len(set(trials["trial"]) & loaded.stale)
+    waiting, missing = int(outcomes.get(WAITING, 0)), int(distinct["missing"].sum())
+    stale = len(set(distinct["trial"]) & loaded.stale)
     edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
     is_tuned = bool(entry["tuning"])
     moves = entry.get("changes") not in (None, "", "nothing")
@@ -309,9 +309,11 @@ def examples(evidence: Evidence, experiment: str) -> list[Row]:
 def _answering(evidence: Evidence, experiment: str) -> dict[str, Record]:
     """Variant → its record; the baseline comes first."""
     loaded, baseline = evidence.loaded, evidence.loaded.experiments[experiment]["baseline"]
-    cells = loaded.cells
-    cells = cells[(cells["experiment"] == experiment) & (cells["outcome"] == FINE)]
-    own = cells[cells["trial"].map(lambda trial: bool(loaded.records[trial].examples)).astype(bool)]
+    trials = loaded.trials
+    trials = trials[(trials["experiment"] == experiment) & (trials["outcome"] == FINE)]
+    own = trials[
+        trials["trial"].map(lambda trial: bool(loaded.records[trial].examples)).astype(bool)
+    ]
     first = own[own["variant"] == baseline][["factors", "seed"]].head(1)
     here = own.merge(first, on=["factors", "seed"]).set_index("variant")["trial"].to_dict()
     rows = evidence.contrasts[evidence.contrasts["experiment"] == experiment]

@@ -189,9 +189,9 @@ def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
 
 def _scope(loaded: Loaded, name: str) -> Row:
     """The experiment, task and size for which the verdict holds."""
-    entry, cells = loaded.experiments[name], loaded.cells
-    is_baseline = (cells["experiment"] == name) & (cells["variant"] == entry["baseline"])
-    sizes = pd.to_numeric(cells[is_baseline]["parameters"]).dropna()
+    entry, trials = loaded.experiments[name], loaded.trials
+    is_baseline = (trials["experiment"] == name) & (trials["variant"] == entry["baseline"])
+    sizes = pd.to_numeric(trials[is_baseline]["parameters"]).dropna()
     return {
         "experiment": name,
         "task": entry["task"],
@@ -207,7 +207,7 @@ def undertrained(loaded: Loaded, name: str) -> str:
     sign = 1 if metric["better"] == "higher" else -1
     trivial = {"trivial": "an answer without looking", "copied": "copying its source"}
     ended: list[str] = []
-    for variant in [key for key in loaded.trials if key[:2] == (name, baseline)]:
+    for variant in [key for key in loaded.ids if key[:2] == (name, baseline)]:
         ended += loaded.outcomes.get(variant, {}).values()
         own, *others = (
             scores(loaded, variant, f"{kind}{metric['name']}", metric["split"], {})

@@ -121,7 +121,7 @@ def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
     if any(one.get(name) != other.get(name) for name in ("name", "split", "unit", "better")):
         found["metric"] = f"{one['name']} against {other['name']}"
     sides = [
-        {s: loaded.records[t] for s, t in loaded.trials[key].items() if t in loaded.records}
+        {s: loaded.records[t] for s, t in loaded.ids[key].items() if t in loaded.records}
         for loaded in (a, b)
     ]
     if not all(sides):

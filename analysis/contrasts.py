@@ -91,9 +91,9 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
     final = final_scores(loaded, experiment, metric["name"], metric["split"])
     final = final[final["status"] == FINE]
     by_variant = dict(list(final.groupby(["variant", "factors"], sort=False)))
-    cells = loaded.cells[loaded.cells["experiment"] == experiment]
+    trials = loaded.trials[loaded.trials["experiment"] == experiment]
     found = []
-    for (label, across), rows in cells.groupby(["variant", "factors"], sort=False):
+    for (label, across), rows in trials.groupby(["variant", "factors"], sort=False):
         own = by_variant.get((label, across), final[:0])
         units = list(dict.fromkeys(own["unit"]))  # scores in another unit do not count
         own = own[own["unit"].isin(units[:1])]
@@ -199,7 +199,7 @@ def difference(
     if not found.error > 0 or at or split != "test":
         return found
     items = [
-        _items(loaded.records[loaded.trials[variant][seed]].per_example.get(metric), mean)
+        _items(loaded.records[loaded.ids[variant][seed]].per_example.get(metric), mean)
         for variant, side in zip(pair, values, strict=True)
         for seed, mean in zip(seeds, side, strict=True)
     ]

@@ -29,8 +29,8 @@ Row = dict[str, Any]
 Variant = tuple[str, str, str]
 """Its experiment, its name, and the levels of the factors in one line."""
 VARIANT = ["experiment", "variant", "factors"]
-CELL = [*VARIANT, "seed", "trial"]
-OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
+TRIAL = [*VARIANT, "seed", "trial"]
+OUTCOME = [*TRIAL, "settings", "outcome", "reason", "parameters", "flops_per_token", "missing"]
 OUTCOME += ["numerics"]
 PLAIN = [
     *("source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial"),
@@ -39,14 +39,14 @@ PLAIN = [
 """Fields of a measurement that become columns unchanged."""
 FIELDS = {"baseline_trial": "baseline"}
 """Column → field, where they differ: a row's `baseline` is a variant."""
-READING = [*CELL, "status", "settings", *PLAIN, "step", "where"]
+READING = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What a results folder held when it was read.
 
-    `cells` has a row for each planned trial with its outcome, `measurements` one for each
+    `trials` has a row for each planned trial with its outcome, `measurements` one for each
     measurement. Each coordinate has a column; `where` holds all but the step in one line.
     """
 
@@ -54,7 +54,7 @@ class Loaded:
     plan: dict[str, Any]
     records: dict[str, Record]
     unreadable: dict[str, str]
-    cells: pd.DataFrame
+    trials: pd.DataFrame
     measurements: pd.DataFrame
     stale: frozenset[str] = frozenset()
     """Trials whose record was made by other code than the present."""
@@ -76,34 +76,34 @@ class Loaded:
 
     def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
-        cells = self.cells
-        cells = cells if experiment is None else cells[cells["experiment"] == experiment]
-        trials = set(cells["trial"])
-        return len(trials & set(self.records)), len(trials)
+        trials = self.trials
+        trials = trials if experiment is None else trials[trials["experiment"] == experiment]
+        ids = set(trials["trial"])
+        return len(ids & set(self.records)), len(ids)
 
     def passes(self, experiments: Collection[str] | None = None) -> tuple[int, int]:
         """Complete passes and planned passes; a pass is one seed of everything."""
-        cells = self.cells
+        trials = self.trials
         if experiments is not None:
-            cells = cells[cells["experiment"].isin(experiments)]
-        rank = cells.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
-        is_open = cells["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
+            trials = trials[trials["experiment"].isin(experiments)]
+        rank = trials.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
+        is_open = trials["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
         return int((~is_open.cummax().astype(bool)).sum()), len(is_open)
 
     def held(self, experiment: str) -> list[Record]:
         """The records of an experiment, each once."""
-        trials = self.cells[self.cells["experiment"] == experiment]["trial"].unique()
-        return [self.records[trial] for trial in trials if trial in self.records]
+        ids = self.trials[self.trials["experiment"] == experiment]["trial"].unique()
+        return [self.records[trial] for trial in ids if trial in self.records]
 
     @cached_property
-    def trials(self) -> dict[Variant, dict[int, str]]:
-        """Variant → seed → its planned trial."""
-        return _by_seed(self.cells, "trial")
+    def ids(self) -> dict[Variant, dict[int, str]]:
+        """Variant → seed → the id of its planned trial."""
+        return _by_seed(self.trials, "trial")
 
     @cached_property
     def outcomes(self) -> dict[Variant, dict[int, str]]:
         """Variant → seed → how its trial ended."""
-        return _by_seed(self.cells[~self.cells["outcome"].isin((WAITING, UNREADABLE))], "outcome")
+        return _by_seed(self.trials[~self.trials["outcome"].isin((WAITING, UNREADABLE))], "outcome")
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], Any]:
@@ -120,7 +120,7 @@ class Loaded:
         frame = self.measurements
         single = frame[frame["session"].isna() & frame["values"].isna()]
         last = single.sort_values("step", kind="stable", na_position="last")
-        last = last.drop_duplicates([*CELL, "metric", "split", "where"], keep="last").sort_index()
+        last = last.drop_duplicates([*TRIAL, "metric", "split", "where"], keep="last").sort_index()
         return last[last["value"].notna()]
 
     @cached_property
@@ -142,10 +142,10 @@ class Loaded:
         for row in timed.to_dict("records"):
             entry = self.experiments[row["experiment"]]
             baseline = row["experiment"], entry["baseline"], row["factors"]
-            known = self.trials.get(baseline, {}).get(row["seed"])
+            known = self.ids.get(baseline, {}).get(row["seed"])
             if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != known:
                 continue  # timed together with the baseline of another experiment
-            key = *(row[name] for name in CELL), row["metric"], row["where"]
+            key = *(row[name] for name in TRIAL), row["metric"], row["where"]
             groups.setdefault((*key, session_of(row["session"])), []).append(row)
         found: dict[tuple[str, ...], list[list[Row]]] = {}
         for key, group in groups.items():
@@ -153,9 +153,9 @@ class Loaded:
         return found
 
 
-def _by_seed(cells: pd.DataFrame, column: str) -> dict[Variant, dict[int, str]]:
+def _by_seed(trials: pd.DataFrame, column: str) -> dict[Variant, dict[int, str]]:
     found: dict[Variant, dict[int, str]] = {}
-    columns = cells[[*VARIANT, "seed", column]]
+    columns = trials[[*VARIANT, "seed", column]]
     for name, label, across, seed, value in columns.itertuples(index=False, name=None):
         found.setdefault((name, label, across), {})[seed] = value
     return found
@@ -165,7 +165,7 @@ def scores(
     loaded: Loaded, variant: Variant, metric: str, split: str, at: Mapping[str, Any]
 ) -> dict[int, float]:
     """Seed → final value of a metric at exactly these coordinates, in this split or in none."""
-    where = place(at)
+    where = where_of(at)
     keys = [(*variant, metric, part, where) for part in ("", split)]
     return {seed: value for key in keys for seed, value in loaded.scores.get(key, {}).items()}
 
@@ -177,7 +177,7 @@ def by_step(
     well."""
     frame = loaded.of_metric(variant[0], metric)
     is_own = (frame["variant"] == variant[1]) & (frame["factors"] == variant[2])
-    is_there = frame["split"].isin(("", split)) & (frame["where"] == place(at))
+    is_there = frame["split"].isin(("", split)) & (frame["where"] == where_of(at))
     own = frame[is_own & is_there & (frame["status"] == FINE) & frame["session"].isna()]
     return own[["seed", "step", "value"]]
 
@@ -192,7 +192,7 @@ def load(root: str | Path) -> Loaded:
     plan = printable(results.read_plan())
     records: dict[str, Record] = {}
     unreadable: dict[str, str] = {}
-    for trial in dict.fromkeys(cell["trial"] for cell, _ in _planned(plan)):
+    for trial in dict.fromkeys(planned["trial"] for planned, _ in _planned(plan)):
         try:
             record = results.read(trial)
         except RecordError as error:
@@ -202,10 +202,10 @@ def load(root: str | Path) -> Loaded:
         else:
             if record is not None:
                 records[trial] = record
-    return picture(results.root, plan, records, unreadable)
+    return tabulate(results.root, plan, records, unreadable)
 
 
-def picture(
+def tabulate(
     root: Path,
     plan: dict[str, Any],
     records: dict[str, Record],
@@ -221,25 +221,25 @@ def picture(
     outcomes: list[Row] = []
     taken: list[tuple[Row, list[Measurement]]] = []
     stale: set[str] = set()
-    for cell, measures in _planned(plan):
-        record, fault = records.get(cell["trial"]), faults.get(cell["trial"])
+    for trial, sources in _planned(plan):
+        record, fault = records.get(trial["trial"]), faults.get(trial["trial"])
         if record is not None:
-            if is_stale(record, measures, check):
-                stale.add(cell["trial"])
-            fault = _mismatch(cell, record)
+            if is_stale(record, sources, check):
+                stale.add(trial["trial"])
+            fault = _mismatch(trial, record)
         known = None if fault else record
-        outcomes.append({**cell, **_outcome(known, fault, measures)})
+        outcomes.append({**trial, **_outcome(known, fault, sources)})
         if known is not None:
-            asked = (TRAINING, *measures)  # and nothing that only another experiment needs
+            asked = (TRAINING, *sources)  # and nothing that only another experiment needs
             own = [each for each in known.measurements if each.source in asked]
-            taken.append(({**cell, "status": known.status}, own))
+            taken.append(({**trial, "status": known.status}, own))
     measurements = _tidy(taken)
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=faults,
-        cells=pd.DataFrame(outcomes, columns=OUTCOME),
+        trials=pd.DataFrame(outcomes, columns=OUTCOME),
         measurements=measurements[~_of_other_code(measurements, records, check)].reset_index(
             drop=True
         ),
@@ -250,32 +250,32 @@ def picture(
 def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
     """Each planned trial as a row, and the evaluations that it needs."""
     for name, entry in plan["experiments"].items():
-        for cell in entry["trials"]:
-            own = {key: cell[key] for key in ("variant", "seed", "settings")}
-            own |= {"trial": cell["id"], "experiment": name}
-            yield {**own, "factors": crossing(cell["factors"])}, cell["sources"]
+        for trial in entry["trials"]:
+            own = {key: trial[key] for key in ("variant", "seed", "settings")}
+            own |= {"trial": trial["id"], "experiment": name}
+            yield {**own, "factors": crossing(trial["factors"])}, trial["sources"]
 
 
-def _mismatch(cell: Row, record: Record) -> str | None:
+def _mismatch(trial: Row, record: Record) -> str | None:
     """Why a record is not that of the planned trial; None if it is."""
-    if record.id != cell["trial"]:
+    if record.id != trial["trial"]:
         return f"its record is of trial {record.id}"
-    if record.config.get("seed") != cell["seed"]:
+    if record.config.get("seed") != trial["seed"]:
         return f"its record is of seed {record.config.get('seed')}, the plan asks for another"
-    if record.settings != cell["settings"]:
+    if record.settings != trial["settings"]:
         return "its record has other settings than the plan asks for"
     return None
 
 
-def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> Row:
+def _outcome(record: Record | None, fault: str | None, sources: list[str]) -> Row:
     if record is None:
-        return {"outcome": UNREADABLE if fault else WAITING, "reason": fault, "owed": 0}
+        return {"outcome": UNREADABLE if fault else WAITING, "reason": fault, "missing": 0}
     return {
         "outcome": record.status,
         "reason": printable(record.reason),
         "parameters": record.parameters,
         "flops_per_token": record.flops_per_token,
-        "owed": len(set(measures) - set(record.sources)) if record.status == FINE else 0,
+        "missing": len(set(sources) - set(record.sources)) if record.status == FINE else 0,
         "numerics": printable(record.env.get("numerics")),
     }
 
@@ -332,20 +332,20 @@ def _tidy(taken: list[tuple[Row, list[Measurement]]]) -> pd.DataFrame:
     columns["step"] = np.array(
         [at.get("step", math.nan) for at in columns["coordinates"]], dtype=float
     )
-    columns["where"] = [place(at) for at in columns["coordinates"]]
+    columns["where"] = [where_of(at) for at in columns["coordinates"]]
     columns["value"] = np.array(columns["value"], dtype=float)
     for row, at in enumerate(columns["coordinates"]):
         for name, value in at.items():
             if name not in READING:
                 columns.setdefault(name, [math.nan] * len(measurements))[row] = value
-    cells = pd.DataFrame([cell for cell, _ in taken], columns=[*CELL, "settings", "status"])
+    trials = pd.DataFrame([trial for trial, _ in taken], columns=[*TRIAL, "settings", "status"])
     repeated = np.repeat(np.arange(len(taken)), [len(own) for _, own in taken])
-    whose = cells.take(repeated).reset_index(drop=True)
+    whose = trials.take(repeated).reset_index(drop=True)
     frame = pd.concat([whose, pd.DataFrame(columns)], axis=1)
     return frame[[*READING, *sorted(set(columns) - set(READING))]]
 
 
-def place(at: Mapping[str, Any]) -> str:
+def where_of(at: Mapping[str, Any]) -> str:
     """Coordinates without the step in one canonical line: `batch 64, length 16`."""
     if not at or (len(at) == 1 and "step" in at):  # the usual case
         return ""

@@ -154,7 +154,7 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
         curve = by_step(case.loaded, variant, p.metric, p.split, spot.coordinates)
         now, then = case.values(label, spot), curve.set_index(["seed", "step"])["value"].to_dict()
         for seed in seeds:
-            config = case.loaded.records[case.loaded.trials[variant][seed]].config
+            config = case.loaded.records[case.loaded.ids[variant][seed]].config
             steps = (config.get("train") or {}).get("steps")
             if not isinstance(steps, int):
                 return found

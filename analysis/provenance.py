@@ -71,9 +71,9 @@ def dates(records: Iterable[Record]) -> tuple[str, str] | None:
     return (started[0], started[-1]) if started else None
 
 
-def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
+def failures(trials: pd.DataFrame) -> list[dict[str, Any]]:
     """Every failed trial once, with the last line of its reason."""
-    bad = cells[~cells["outcome"].isin([FINE, WAITING])]
+    bad = trials[~trials["outcome"].isin([FINE, WAITING])]
     where = bad.groupby("trial", sort=False)["experiment"].unique().map(list).to_dict()
     found = []
     for row in bad.drop_duplicates("trial").to_dict("records"):

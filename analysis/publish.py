@@ -103,8 +103,8 @@ def _contents(evidence: Evidence) -> dict[str, bytes]:
 def packed(results: Results) -> bytes:
     """A zip of the plan and its records; equal records give equal bytes."""
     plan = results.read_plan()
-    cells = (cell for entry in plan["experiments"].values() for cell in entry["trials"])
-    paths = [results.path(trial) for trial in sorted({cell["id"] for cell in cells})]
+    trials = (trial for entry in plan["experiments"].values() for trial in entry["trials"])
+    paths = [results.path(name) for name in sorted({trial["id"] for trial in trials})]
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for path in (results.plan_file, *(path for path in paths if path.is_file())):

@@ -55,7 +55,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
     decided = claims(evidence)
     shown = _chapters(evidence, decided, panels)
     sections = [section for chapter in shown for section in chapter["sections"]]
-    is_old = any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
+    is_old = any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.trials["seed"])
     script, look = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css")
     )
@@ -66,7 +66,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
     env.filters["set_apart"] = set_apart
     records = loaded.records.values()
     seconds = [record.env.get("seconds") or 0.0 for record in records]
-    outcomes = loaded.cells.drop_duplicates("trial")["outcome"].value_counts()
+    outcomes = loaded.trials.drop_duplicates("trial")["outcome"].value_counts()
     return env.get_template("report.html.j2").render(
         script=script,
         look=look,
@@ -76,7 +76,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         planned=planned,
         passes=loaded.passes(),
         stale=len(loaded.stale),
-        missing=int(loaded.cells.groupby("trial")["owed"].max().sum()),
+        missing=int(loaded.trials.groupby("trial")["missing"].max().sum()),
         verdicts=VERDICTS,
         claims=[claim for chapter in shown for claim in chapter["claims"]],
         errors=expected_errors(decided, evidence.contrasts),
@@ -88,13 +88,13 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         marks=tables.CAPTION,
         is_old=is_old,
         counts=verdict_counts(decided),
-        failures=provenance.failures(loaded.cells),
+        failures=provenance.failures(loaded.trials),
         outcomes=list(outcomes.items()),
         machines=provenance.counted(records, provenance.machine),
         versions=provenance.counted(records, provenance.code),
         data=provenance.data(records),
         dates=provenance.dates(records),
-        seeds=", ".join(map(str, sorted(set(loaded.cells["seed"]), key=str))),
+        seeds=", ".join(map(str, sorted(set(loaded.trials["seed"]), key=str))),
         spent=duration(sum(seconds)),
         files=[
             "../claims.json",

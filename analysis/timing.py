@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import provenance, stats
-from analysis.load import CELL, Loaded, Row, Variant, session_of
-from analysis.load import place as at
+from analysis.load import TRIAL, Loaded, Row, Variant, session_of, where_of
 from analysis.wording import variant_name
 
 if TYPE_CHECKING:
@@ -80,12 +79,12 @@ def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], flo
         for side in (label, baseline)
     )
     return {
-        **{key: first[key] for key in (*CELL, "metric")},
+        **{key: first[key] for key in (*TRIAL, "metric")},
         **{"task": entry["task"], "baseline": baseline},
         "name": variant_name(label, first["factors"]),
-        **{"where": at(first["coordinates"]), "coordinates": first["coordinates"]},
+        **{"where": where_of(first["coordinates"]), "coordinates": first["coordinates"]},
         **{"session": session, "noisy": provenance.is_noisy(record, session)},
-        "compared_with": ", ".join(part for part in (baseline, at(elsewhere)) if part),
+        "compared_with": ", ".join(part for part in (baseline, where_of(elsewhere)) if part),
         "machine": provenance.machine(record, session),
         **{"n": len(logs), "ratio": ratio, "low": low, "high": high, "logs": logs},
         **{"floor": math.exp(floor), "log_seconds": own, "reason": reason},
@@ -170,7 +169,7 @@ def _peak_memory(frame: pd.DataFrame) -> dict[tuple[Any, ...], float]:
     held = frame[(frame["metric"] == "peak_memory") & frame["value"].notna()]
     for row in held.to_dict("records"):
         if row["coordinates"].get("of", "model") == "model":
-            key = *(row[name] for name in CELL[:3]), row["coordinates"].get("length")
+            key = *(row[name] for name in TRIAL[:3]), row["coordinates"].get("length")
             peaks[key] = max(peaks.get(key, 0.0), row["value"])
     return peaks
 

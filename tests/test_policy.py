@@ -21,7 +21,7 @@ from ablations.commands import main, parse
 from ablations.expand import expand
 from ablations.spec import experiments, read_experiment, read_profile
 from model import presets
-from model.build import FAMILIES
+from model.build import REGISTRIES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "ablations", "analysis")
@@ -55,7 +55,18 @@ ROOMS = (
     *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
     *("facts", "config", "predictions", "spec", "expand", "tuning"),
     *("plan", "missing", "estimate", "plan_document"),
-    *("leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
+    *(
+        "leases",
+        "progress",
+        "launch",
+        "worker",
+        "preload",
+        "jobs",
+        "benchmark_jobs",
+        "passes",
+        "runner",
+        "commands",
+    ),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 
@@ -142,7 +153,7 @@ def compares_a_name(node: Any, names: set[str]) -> bool:
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    names = {name for family in FAMILIES for name in family.components}
+    names = {name for registry in REGISTRIES for name in registry.components}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
@@ -253,7 +264,7 @@ def test_every_experiment_resolves(profile: str) -> None:
 
 
 def chosen_parts() -> set[tuple[str, str]]:
-    """(family, part) of every choice in any preset, or any variant of an experiment at quick."""
+    """(registry, part) of every choice in any preset, or any variant of an experiment at quick."""
     found: set[tuple[str, str]] = set()
 
     def walk(word: str, value: object) -> None:
@@ -272,7 +283,7 @@ def chosen_parts() -> set[tuple[str, str]]:
 
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
-    registered = {(family.word, name) for family in FAMILIES for name in family.components}
+    registered = {(registry.word, name) for registry in REGISTRIES for name in registry.components}
     owed = [
         f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"

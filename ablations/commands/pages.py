@@ -144,7 +144,8 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
             frame[frame["trained"].astype(bool) | frame["difference"].notna()]["experiment"]
         )
         names = [name for name in ours if name in shown and not claims]
-        views = {name: contrasts_views(evidence)[name] for name in names[:MOST_TABLES]}
+        every = contrasts_views(evidence)
+        views = {name: every[name] for name in names[:MOST_TABLES]}
     found = [each for each in found if not claims or each["id"] in claims]
     for name, view in views.items():
         print(f"\n{name}")

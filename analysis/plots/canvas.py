@@ -97,9 +97,9 @@ def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
 
 def looks_of(evidence: Evidence) -> dict[str, Look]:
     """The look of every variant of a folder, the same in every figure."""
-    cells = evidence.loaded.cells
-    together = [set(group) for _, group in cells.groupby("experiment", sort=False)["variant"]]
-    return looks(cells["variant"].tolist(), together)
+    trials = evidence.loaded.trials
+    together = [set(group) for _, group in trials.groupby("experiment", sort=False)["variant"]]
+    return looks(trials["variant"].tolist(), together)
 
 
 def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:

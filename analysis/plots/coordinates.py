@@ -70,7 +70,7 @@ def _validation(loaded: Loaded) -> pd.DataFrame:
     frame, keys = loaded.measurements, [*VARIANT, "seed"]
     is_loss = (frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()
     rows = frame[is_loss][[*keys, "status", "unit", "step", "value"]].rename(columns={"step": "x"})
-    broken = loaded.cells[loaded.cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
+    broken = loaded.trials[loaded.trials["outcome"].isin(FAILED)][[*keys, "outcome"]]
     broken = broken.rename(columns={"outcome": "status"}).assign(unit="", x=0.0, value=math.nan)
     seen = pd.MultiIndex.from_frame(rows[keys])
     unseen = broken[~pd.MultiIndex.from_frame(broken[keys]).isin(seen)]
@@ -205,13 +205,13 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
     """Every ended trial of an experiment with factors, repeated for each factor."""
     known = {crossing(cell["factors"]): cell["factors"] for cell in entry["trials"]}
-    cells, keys = loaded.cells, [*VARIANT, "seed"]
+    trials, keys = loaded.trials, [*VARIANT, "seed"]
     final, trivial = (
         final_scores(loaded, name, f"{kind}{entry['metric']['name']}", entry["metric"]["split"])
         for kind in ("", "trivial_")
     )
-    is_ended = (cells["experiment"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
-    ended = cells[is_ended][[*keys, "outcome"]].merge(final[[*keys, "value"]], "left", on=keys)
+    is_ended = (trials["experiment"] == name) & ~trials["outcome"].isin((WAITING, UNREADABLE))
+    ended = trials[is_ended][[*keys, "outcome"]].merge(final[[*keys, "value"]], "left", on=keys)
     ended = ended.assign(
         name=ended["variant"],
         is_lost=ended["outcome"] != FINE,

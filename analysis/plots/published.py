@@ -92,7 +92,7 @@ def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     entry, found = loaded.experiments[name], dict[float, Row]()
     split = entry["metric"]["split"]
     base = scores(loaded, (name, entry["baseline"], ""), "loss", split, {})
-    for variant in [key for key in loaded.trials if key[0] == name and not key[2]]:
+    for variant in [key for key in loaded.ids if key[0] == name and not key[2]]:
         own = scores(loaded, variant, "loss", split, {})
         ratios = [math.exp(value - base[seed]) for seed, value in own.items() if seed in base]
         at = _setting(loaded, variant, topic["setting"])
@@ -103,8 +103,8 @@ def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
 
 def _setting(loaded: Loaded, variant: Variant, paths: list[str]) -> float | None:
     """The number that a variant sets; a setting may have an earlier name."""
-    trials = loaded.trials[variant].values()
-    for config in [loaded.records[t].config for t in trials if t in loaded.records][:1]:
+    ids = loaded.ids[variant].values()
+    for config in [loaded.records[t].config for t in ids if t in loaded.records][:1]:
         for path in paths:
             value: Any = config
             for key in path.split("."):

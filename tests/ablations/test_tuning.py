@@ -10,7 +10,7 @@ import pytest
 from small_plans import planned
 
 from ablations.config import FOLDER, read_yaml
-from ablations.expand import Trial, expand
+from ablations.expand import Trial, as_written
 from ablations.plan import Plan, make_plan
 from ablations.spec import read_experiment, read_profile
 from ablations.store.record import Measurement, Record
@@ -42,7 +42,7 @@ CELLS = {
 
 
 def variants(file: str, profile: str = "smoke") -> list[Trial]:
-    return expand(read_experiment(Path(file)), read_profile(profile), {}, [100])
+    return as_written(read_experiment(Path(file)), read_profile(profile), {})
 
 
 def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:

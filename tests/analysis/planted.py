@@ -11,7 +11,7 @@ from small import plan_document
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Measurement, Record
 from analysis.claims import Verdict, verdicts
-from analysis.load import Loaded, crossing, picture
+from analysis.load import Loaded, crossing, tabulate
 
 STEPS = 300
 METRICS: dict[str, dict[str, Any]] = {
@@ -97,7 +97,7 @@ class Planted:
 
     def loaded(self) -> Loaded:
         plan = {"profile": "quick", "experiments": self.entries}
-        return picture(Path("nowhere"), plan, self.records)
+        return tabulate(Path("nowhere"), plan, self.records)
 
     def _trial(self, name: str, label: str, seed: int, factors: dict[str, str]) -> str:
         return f"{name}-{label}-{crossing(factors)}-{seed}"

@@ -11,7 +11,7 @@ import pytest
 from ablations.store.record import Measurement
 from ablations.store.schema import RecordError
 from ablations.store.stamp import ROOT, digest_of
-from analysis.load import load, picture
+from analysis.load import load, tabulate
 
 
 def test_every_planned_cell_has_an_outcome(folder: Any) -> None:
@@ -21,7 +21,7 @@ def test_every_planned_cell_has_an_outcome(folder: Any) -> None:
     folder.results.path(folder.trial("sinusoidal", 2)).write_text("{")
     folder.record("none", 0, 0.9, status="stuck")
     loaded = load(folder.root)
-    assert Counter(loaded.cells["outcome"]) == {
+    assert Counter(loaded.trials["outcome"]) == {
         "ok": 1,
         "diverged": 1,
         "stuck": 1,
@@ -53,7 +53,7 @@ def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> N
     folder.plan["experiments"]["position"]["trials"][0]["sources"] = ["quality", "throughput"]
     folder.results.write_plan(folder.plan)
     folder.record("baseline", 0, 0.3)
-    assert list(load(folder.root).cells["owed"]) == [1]
+    assert list(load(folder.root).trials["missing"]) == [1]
 
 
 def test_rubbish_in_place_of_a_record_is_named_not_fatal(folder: Any) -> None:
@@ -62,7 +62,7 @@ def test_rubbish_in_place_of_a_record_is_named_not_fatal(folder: Any) -> None:
     folder.record("baseline", 5, 0.3)
     for seed, text in enumerate(rubbish):
         folder.results.path(folder.trial("baseline", seed)).write_text(text)
-    assert list(load(folder.root).cells["outcome"]) == ["unreadable"] * 5 + ["ok"]
+    assert list(load(folder.root).trials["outcome"]) == ["unreadable"] * 5 + ["ok"]
 
 
 def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
@@ -70,7 +70,7 @@ def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
     folder.plan["experiments"]["position"]["question"] = "Does \ud800position matter?"
     folder.results.write_plan(folder.plan)
     loaded = load(folder.root)
-    assert loaded.cells["variant"].iloc[0] == "con\ufffdtrol"
+    assert loaded.trials["variant"].iloc[0] == "con\ufffdtrol"
     loaded.experiments["position"]["question"].encode("utf-8")
 
 
@@ -79,9 +79,9 @@ def test_a_record_of_another_trial_is_named_and_left_out(folder: Any) -> None:
     folder.record("baseline", 0, 0.3)
     first, second = (folder.trial("baseline", seed) for seed in (0, 1))
     record = folder.results.read(first)
-    found = picture(folder.root, folder.plan, {first: record, second: record})
-    assert list(found.cells["outcome"]) == ["ok", "unreadable"]
-    assert found.cells["reason"][1] == f"its record is of trial {first}"
+    found = tabulate(folder.root, folder.plan, {first: record, second: record})
+    assert list(found.trials["outcome"]) == ["ok", "unreadable"]
+    assert found.trials["reason"][1] == f"its record is of trial {first}"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_a_cell_that_its_record_does_not_fit_is_named_and_left_out(
     folder.plan["experiments"]["position"]["trials"][1].update(changes)
     folder.results.write_plan(folder.plan)
     loaded = load(folder.root)
-    assert list(loaded.cells["outcome"]) == ["ok", "unreadable"]
-    assert named in loaded.cells["reason"][1]
+    assert list(loaded.trials["outcome"]) == ["ok", "unreadable"]
+    assert named in loaded.trials["reason"][1]
     assert set(loaded.measurements["variant"]) == {"baseline"}
 
 
