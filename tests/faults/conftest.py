@@ -18,7 +18,7 @@ from ablations.store.results import Results
 
 Sweep = Callable[..., Counter[str]]
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "experiments")]  # importlib mode adds none by itself
+sys.path[:0] = [str(HERE), str(HERE.parent / "ablations")]  # importlib mode adds none by itself
 
 
 @pytest.fixture

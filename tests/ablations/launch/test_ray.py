@@ -32,7 +32,7 @@ LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # as Ray calls it
 
 
 def command(question: str, folder: Path, *words: str) -> list[str]:
-    start = [sys.executable, "-m", "experiments", "run", question, "--profile", "smoke"]
+    start = [sys.executable, "-m", "ablations", "run", question, "--profile", "smoke"]
     return [*start, "--results", str(folder), *words]
 
 
@@ -89,12 +89,14 @@ class Machines:
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)
 
     def kill_worker(self) -> None:
-        """One that has run a job, as the kernel would."""
-        workers = [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if "ray::run_here" in (process.info["cmdline"] or [""])[0]
-        ]
+        """One that runs a job, as the kernel would; between two passes none does."""
+        workers: list[psutil.Process] = []
+        while not workers:
+            workers = [
+                process
+                for process in psutil.process_iter(["cmdline"])
+                if "ray::run_here" in (process.info["cmdline"] or [""])[0]
+            ]
         workers[0].send_signal(signal.SIGKILL)
 
     def close(self) -> None:
