@@ -26,8 +26,9 @@ from ablations.config import (
     yaml_text,
 )
 from ablations.facts import cost_facts, decisive_parts, model_facts, source_code, training_code
-from ablations.measurement import Place
-from ablations.spec import Experiment, Profile, places
+from ablations.measurement import Place, where_timed
+from ablations.profile import Profile
+from ablations.spec import Experiment
 from ablations.store.identity import canonical_json, identity
 from ablations.store.identity import settings as settings_of
 from ablations.store.stamp import Stamp
@@ -214,7 +215,10 @@ def with_seeds(
     from ablations.benchmarks.session import TimingConfig
 
     timing = validate(TimingConfig, profile.timing, "timing")
-    where = {name: places(name, experiment, timing) for name in experiment.benchmarks}
+    where = {
+        name: where_timed(name, given or {}, timing.longest, timing.lengths)
+        for name, given in experiment.benchmarks.items()
+    }
     sources = (*experiment.evaluations, *experiment.probes)
     set_for = [each.with_settings(tuned.get(each.place, {}), experiment) for each in variants]
     first = {

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from ablations.config import located
 from ablations.expand import Trial, as_written, size, with_seeds
 from ablations.measurement import discover, metrics_by_name
-from ablations.spec import Experiment, Profile, crossed, find, read_experiment, read_profile
+from ablations.profile import Profile, read_profile
+from ablations.spec import Experiment, crossed, find, read_experiment
 from ablations.store.identity import DECIDING
 from ablations.store.results import Results
 from ablations.store.words import listed, quoted

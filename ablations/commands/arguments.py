@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.commands.terminal import working
-from ablations.spec import PROFILES, chosen, experiments, find_profile, read_experiment
+from ablations.profile import PROFILES, find_profile
+from ablations.spec import chosen, experiments, read_experiment
 from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
 from ablations.store.words import listed

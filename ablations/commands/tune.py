@@ -14,7 +14,8 @@ def act(options: Namespace) -> int:
     with planning(options) as (asked, notes):
         from ablations.expand import size
         from ablations.plan import Plan, check_size, read_experiments, variants_of, without_problems
-        from ablations.spec import experiments, read_profile
+        from ablations.profile import read_profile
+        from ablations.spec import experiments
         from ablations.store.identity import TUNING
         from ablations.tuning import (
             choose,

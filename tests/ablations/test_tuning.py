@@ -12,7 +12,8 @@ from small_plans import planned
 from ablations.config import FOLDER, read_yaml
 from ablations.expand import Trial, as_written
 from ablations.plan import Plan, make_plan
-from ablations.spec import read_experiment, read_profile
+from ablations.profile import read_profile
+from ablations.spec import read_experiment
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.tuning import (
