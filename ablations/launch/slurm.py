@@ -313,7 +313,8 @@ class Submitted:
             self.file(kind).unlink(missing_ok=True)
         (self.subfolder / f"{self.number}_submitted.pkl").unlink(missing_ok=True)
         if not any(self.subfolder.glob("*_submitted.pkl")):
-            shutil.rmtree(self.subfolder, ignore_errors=True)
+            for _ in range(2):  # a job that ends may write into it just now
+                shutil.rmtree(self.subfolder, ignore_errors=True)
 
     def see(self, state: str) -> None:
         """Take note of what Slurm says."""
