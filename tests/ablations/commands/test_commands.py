@@ -271,13 +271,14 @@ def test_a_run_ends_with_the_table_of_each_experiment_and_its_claims(
 
     plan = make_plan([ask(claims=[CLAIM])], "smoke", {}, [300, 301, 302])
     results = scored(tmp_path, plan, {"with": 0.3, "without": 0.5})
-    (claim,) = claims(gather(results.root))
+    evidence = gather(results.root)
+    (claim,) = claims(evidence)
     assert claim["verdict"] == "supported"
     print_answers(plan, results)
     name, headings, baseline, variant, _, *rest = capsys.readouterr().out.strip().splitlines()
     assert (name, headings.split()[0], headings.split()[-1]) == ("small", "variant", "mark")
     assert baseline.split()[0] == "with"
     assert variant.split()[:3] == ["without", "0.5011", "(0.4986"], "score with its interval"
-    assert rest == lines(claim)
+    assert rest == lines(claim, evidence)
     print_answers(plan, results, ["another.claim"])
     assert capsys.readouterr().out == ""
