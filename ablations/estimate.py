@@ -7,10 +7,14 @@ there is none, a few steps of a small model do.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -18,6 +22,7 @@ import psutil
 from ablations.expand import Trial
 from ablations.missing import Missing
 from ablations.plan import Plan
+from ablations.store.files import read_file, write_atomic
 from ablations.store.identity import canonical_json
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
@@ -26,7 +31,6 @@ from ablations.store.schema import RecordError
 if TYPE_CHECKING:
     import torch
 
-DAY = 86_400.0
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task
 _BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures
@@ -85,19 +89,37 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
 
 @cache
 def rate_of(device: torch.device) -> float | None:
-    """Seconds for an operation of this machine's processor, by steps of a small transformer on one
-    thread, as a worker has it; the quickest of ten.
+    """Seconds for an operation of this machine's processor, measured once and kept in the user's
+    cache; None for an accelerator, on which a small model says little of a large one."""
+    import torch
 
-    None for an accelerator, on which a small model says little of a large one.
-    """
+    if device.type != "cpu":
+        return None
+    file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ablations/speed.json").expanduser()
+    machine = f"{platform.node()} {platform.machine()} torch {torch.__version__}"
+    known: dict[str, float] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        known = dict(json.loads(read_file(file)))
+        return float(known[machine]) if machine in known else _keep(file, known, machine)
+    return _keep(file, {}, machine)
+
+
+def _keep(file: Path, known: Mapping[str, float], machine: str) -> float:
+    """Measure and, where the cache takes it, keep the result."""
+    rate = _measured_rate()
+    with contextlib.suppress(OSError):
+        write_atomic(file, json.dumps({**known, machine: rate}))
+    return rate
+
+
+def _measured_rate() -> float:
+    """By steps of a small transformer on one thread, as a worker has it; the quickest of ten."""
     import torch
 
     from model.batch import Batch
     from model.build import build
     from model.flops import parameters
 
-    if device.type != "cpu":
-        return None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,22 +14,26 @@ from omegaconf import DictConfig, OmegaConf
 
 from ablations.config import (
     FOLDER,
+    copied,
     interpolated,
     lay,
     located,
     override,
+    parsed,
     plain,
-    read_yaml,
     resolve_trial,
+    tree_of,
+    yaml_text,
 )
 from ablations.facts import cost_facts, decisive_parts, model_facts, source_code, training_code
-from ablations.measurement import Place
-from ablations.spec import Experiment, Profile, places
+from ablations.measurement import Place, where_timed
+from ablations.profile import Profile
+from ablations.spec import Experiment
 from ablations.store.identity import canonical_json, identity
 from ablations.store.identity import settings as settings_of
 from ablations.store.stamp import Stamp
 from ablations.tasks.task import load_task
-from model.config import ConfigError, is_number, nearest
+from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
 MATCHED = "matched"  # as it is referred to: d_model: "${matched}"
@@ -80,11 +83,16 @@ class Trial:
         trial_id = identity(decisive_parts(config, self.trained), seed)
         return replace(self, id=trial_id, seed=seed, config=config)
 
-    def with_settings(self, settings: Mapping[str, Any]) -> Trial:
-        """The trial of the same seed that tuning tries or chooses, with no measurement to make."""
-        config = resolve_trial(override(sections_of(self.config), settings))
-        new = replace(self, tuned=dict(settings), sources=(), timings={})
-        return _filled(new, config)
+    def with_settings(self, settings: Mapping[str, Any], experiment: Experiment) -> Trial:
+        """With settings that tuning of this experiment tries or has chosen."""
+        if not settings:
+            return self
+        sections = {name: section for name, section in self.config.items() if name != "seed"}
+        try:
+            config = resolve_trial(override(sections, settings))
+        except ConfigError as error:
+            raise located(error, [("tune.", experiment.source)]) from None
+        return _filled(replace(self, tuned=dict(settings)), config)
 
     @property
     def counts(self) -> dict[str, float]:
@@ -134,11 +142,6 @@ class Trial:
         return self.sections["model"], self.sections["task"], self.sections["train"]
 
 
-def sections_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A trial's config without its seed."""
-    return {name: section for name, section in config.items() if name != "seed"}
-
-
 def _filled(trial: Trial, config: Mapping[str, Any]) -> Trial:
     """The trial with these sections, and what follows from them."""
     parts = decisive_parts(config, trial.trained)
@@ -164,32 +167,73 @@ def expand(
     `factors` are the paths that the command line has crossed; `tuned` is what tuning has chosen,
     by place.
     """
+    variants = as_written(experiment, profile, overrides, factors)
+    return with_seeds(variants, experiment, profile, seeds, tuned or {})
+
+
+def as_written(
+    experiment: Experiment,
+    profile: Profile,
+    overrides: Mapping[str, Any],
+    factors: Collection[str] = (),
+) -> list[Trial]:
+    """Every variant at every crossing of levels, untuned, with seed 0 and nothing to measure."""
     base, tree, typed = _shared(experiment, profile, overrides, factors)
     crossings = [(levels, _crossed(tree, levels, experiment)) for levels in _levels(experiment)]
     trials: list[Trial] = []
     problems: dict[str, None] = {}  # in order, each once
     for label, (levels, crossed) in itertools.product(experiment.variants, crossings):
-        origins = [experiment.written_in(label)]
-        origins += [(f"factors.{name}.{level}.", experiment.source) for name, level, _ in levels]
-        origins += [("", typed), ("settings.", experiment.source)]
-        origins += [(f"{experiment.task}.", profile.settings), ("", base)]
-        across = {name: level for name, level, _ in levels}
-        new = Trial("", experiment.name, label, across, 0, {}, {}, "", experiment.is_trained)
+        named = {name: level for name, level, _ in levels}
+        new = Trial("", experiment.name, label, named, 0, {}, {}, "", experiment.is_trained)
         try:
             varied = _varied(crossed, label, experiment)
             _cap(varied, profile.most, {*overrides, *factors})
             _give_equal_time(varied, experiment.step_times.get(label, 1))
-            trial = _filled(new, resolve_trial(plain(varied)))
-            if chosen := (tuned or {}).get(trial.place):
-                origins.insert(0, ("tune.", experiment.source))
-                trial = trial.with_settings(chosen)
+            trials.append(_filled(new, resolve_trial(plain(varied))))
         except ConfigError as error:
+            origins = [experiment.written_in(label)]
+            origins += [(f"factors.{name}.{named[name]}.", experiment.source) for name in named]
+            origins += [("", typed), ("settings.", experiment.source)]
+            origins += [(f"{experiment.task}.", profile.settings), ("", base)]
             problems |= dict.fromkeys(located(error, origins).problems)
-        else:
-            trials += [trial.with_seed(seed) for seed in seeds]
     if problems:
         raise ConfigError(list(problems))
-    return _with_sources(trials, experiment, profile)
+    return trials
+
+
+def with_seeds(
+    variants: Iterable[Trial],
+    experiment: Experiment,
+    profile: Profile,
+    seeds: Sequence[int],
+    tuned: Mapping[str, Mapping[str, Any]],
+) -> list[Trial]:
+    """Each variant with its tuned settings and every seed, and what it is evaluated and timed by.
+
+    Speed does not depend on the seed: the first is timed, beside the baseline at the same levels.
+    """
+    from ablations.benchmarks.session import TimingConfig
+
+    timing = validate(TimingConfig, profile.timing, "timing")
+    where = {
+        name: where_timed(name, given or {}, timing.longest, timing.lengths)
+        for name, given in experiment.benchmarks.items()
+    }
+    sources = (*experiment.evaluations, *experiment.probes)
+    set_for = [each.with_settings(tuned.get(each.place, {}), experiment) for each in variants]
+    first = {
+        canonical_json(each.factors): each.with_seed(seeds[0]).id
+        for each in set_for
+        if each.variant == experiment.baseline
+    }
+    trials = []
+    for each in set_for:
+        baseline = first[canonical_json(each.factors)]
+        timings = {(name, baseline): at for name, at in where.items()}
+        for seed in seeds:
+            new = replace(each.with_seed(seed), sources=sources)
+            trials.append(replace(new, timings=timings) if seed == seeds[0] else new)
+    return trials
 
 
 def size(experiment: Experiment, seeds: Sequence[int]) -> int:
@@ -210,9 +254,9 @@ def _shared(
         raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
     for path in filter(experiment.varies, overrides):  # which a variant would replace again
         raise ConfigError([f"{path}: this experiment varies it, so it cannot be set"])
-    base = read_yaml(known[task])
+    text = yaml_text(known[task])
+    base, tree = parsed(*text), copied(tree_of(*text))
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
-    tree = OmegaConf.create(base.values)
     for layer, prefix, settings in (
         (profile.settings, f"{task}.", profile.of(task, {*experiment.settings, *overrides})),
         (source, "settings.", profile.multiplied(experiment.settings)),
@@ -235,10 +279,10 @@ def _levels(experiment: Experiment) -> Iterable[tuple[tuple[str, str, Mapping[st
 
 def _crossed(
     tree: DictConfig,
-    levels: Iterable[tuple[str, str, Mapping[str, Any]]],
+    levels: Sequence[tuple[str, str, Mapping[str, Any]]],
     experiment: Experiment,
 ) -> DictConfig:
-    tree = copy.deepcopy(tree)
+    tree = copied(tree) if levels else tree
     for factor, level, settings in levels:
         _lay_all(tree, settings, f"factors.{factor}.{level}.", experiment.source)
     return tree
@@ -262,18 +306,20 @@ def _lay_all(
 def _varied(tree: DictConfig, label: str, experiment: Experiment) -> DictConfig:
     """The tree with a variant's settings, at the baseline's size where it asks for that."""
 
-    def laid(label: str, width: int | None = None) -> DictConfig:
-        """References are to the tree as it is before the variant."""
-        known, varied = tree, copy.deepcopy(tree)
-        if width is not None:
-            known = copy.deepcopy(tree)
-            known[MATCHED] = width
+    def laid(label: str, known: DictConfig) -> DictConfig:
+        """References are to what is known before the variant."""
+        varied = copied(tree)
         _lay_all(varied, experiment.variants[label] or {}, *experiment.written_in(label), known)
         return varied
 
+    def at_width(width: int) -> DictConfig:
+        matched[MATCHED] = width
+        return laid(label, matched)
+
     if f"${{{MATCHED}}}" not in repr(experiment.variants[label]):
-        return laid(label)
-    return laid(label, matched_width(lambda width: laid(label, width), laid(experiment.baseline)))
+        return laid(label, tree)
+    matched = copied(tree)
+    return at_width(matched_width(at_width, laid(experiment.baseline, tree)))
 
 
 def matched_width(variant: Callable[[int], DictConfig], baseline: DictConfig) -> int:
@@ -319,31 +365,3 @@ def _give_equal_time(tree: DictConfig, step_time: float) -> None:
         value = OmegaConf.select(tree, path)  # not every schedule warms up
         if is_number(value) and step_time != 1:
             lay(tree, path, max(1, round(value / step_time)))
-
-
-def _with_sources(trials: Sequence[Trial], experiment: Experiment, profile: Profile) -> list[Trial]:
-    """What each is evaluated and timed by. Speed does not depend on the seed: the first is timed,
-    beside the baseline at the same levels."""
-    from ablations.benchmarks.session import TimingConfig
-    from model.config import validate
-
-    timing = validate(TimingConfig, profile.timing, "timing")
-    where = {name: places(name, experiment, timing) for name in experiment.benchmarks}
-    sources = (*experiment.evaluations, *experiment.probes)
-    baselines = {
-        canonical_json(each.factors): each.id
-        for each in reversed(trials)
-        if each.variant == experiment.baseline
-    }
-    return [
-        replace(
-            each,
-            sources=sources,
-            timings={
-                (name, baselines[canonical_json(each.factors)]): at for name, at in where.items()
-            }
-            if each.seed == trials[0].seed
-            else {},
-        )
-        for each in trials
-    ]

@@ -202,11 +202,11 @@ def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: 
 def _all_parts_are_ours() -> bool:
     """Whether every registered component is this project's: the user has imported none."""
     from ablations.train.config import OPTIMIZER, SCHEDULE
-    from model.build import FAMILIES
+    from model.build import REGISTRIES
 
     return all(
         part.__module__.startswith(("model.", "ablations."))
-        for family in (*FAMILIES, TASK, OPTIMIZER, SCHEDULE)
+        for family in (*REGISTRIES, TASK, OPTIMIZER, SCHEDULE)
         for part in family.components.values()
     )
 

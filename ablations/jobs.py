@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations.config import FOLDER
 from ablations.estimate import PROCESS, memory_of
-from ablations.expand import Timings, Trial
+from ablations.expand import Trial
 from ablations.launch import Job, Outcome
 from ablations.leases import HOST
-from ablations.missing import Missing, is_timed_with, missing, missing_sources, untimed
+from ablations.missing import Missing, missing, missing_sources
 from ablations.plan import Plan
-from ablations.store.identity import canonical_json
-from ablations.store.record import TRAINED, Measurement, Record
+from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
 if TYPE_CHECKING:
-    from ablations.measurement import Place
+    pass
 
 TIMING = f"timing:{HOST}"  # the lease to have this machine alone
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
@@ -35,35 +34,41 @@ Attempt = dict[str, Any]
 Holds = Callable[[str], bool]
 
 
-@dataclass
-class Setting:
-    """What all jobs of one run share."""
+@dataclass(frozen=True)
+class RunConfig:
+    """What a run does, and on what; all of its jobs share it."""
 
     plan: Plan
     results: Results
     device: str
-    imports: list[str]
-    """Modules with parts of the user's own."""
+    imports: Sequence[str] = ()
+    """Modules with components of the user's own."""
     rerun: str | None = None
+    """`stale` or `failed`: run these again."""
     limit: float | None = None
     """Seconds that a trial may take."""
-    call: str = "ablations.worker:run_trials"
-    say: Callable[[str], None] = print
     accelerators: float = 0.0
     """How many a job needs for each device, where it has them alone."""
     workers: int = 1
     """Jobs side by side on one device."""
     devices: int = 1
     """How many train one trial."""
+    pack: int = 1
+    """Seeds in a pass; they are trained as one model where they can be."""
+    call: str = "ablations.worker:run_trials"
+    """What a worker does with trials."""
+    poll: float = 1.0
+    """Seconds between two looks at the work of other runs."""
+    say: Callable[[str], None] = print
 
     def share(self, devices: int) -> float:
         """Accelerators for a job on so many devices: several are its own, whatever shares one."""
         return devices * self.accelerators / (self.workers if devices == 1 else 1)
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What every job is told."""
-        return {"device": self.device, "imports": self.imports, "env": {**code_version()}}
+    def payload(self) -> dict[str, Any]:
+        """What every job is sent."""
+        return {"device": self.device, "imports": [*self.imports], "env": {**code_version()}}
 
 
 class Ended(NamedTuple):
@@ -84,39 +89,39 @@ class TrainingJob:
     they fail each goes on alone.
     """
 
-    def __init__(self, trials: Sequence[Trial], setting: Setting) -> None:
+    def __init__(self, trials: Sequence[Trial], config: RunConfig) -> None:
         first = trials[0]
         self.id, self.trained = first.id, first.trained
         self.settings = str(first.sections)
         """Equal where trainings differ in their seeds alone."""
         self.title = first.title + (f" and {len(trials) - 1} more" if len(trials) > 1 else "")
         self.trials, self.leases = list(trials), tuple(trial.id for trial in trials)
-        self._setting = setting
+        self._config = config
         self._files = {name: self._file(name) for name in self.leases}
         self._sent: dict[str, dict[str, Any]] = {}
 
     def job(self) -> Job | None:
         """What is still to do; None if that is nothing."""
-        setting = self._setting
+        config = self._config
         asked = {trial.id: self._asked(trial) for trial in self.trials}
         self._sent = {name: each for name, each in asked.items() if each is not None}
         todo = [trial for trial in self.trials if trial.id in self._sent]
         if not todo:
             return None
         is_trained = self.trained and any(each["record"] is None for each in self._sent.values())
-        devices = setting.devices if is_trained else 1
+        devices = config.devices if is_trained else 1
         files = {}
         for name in self._sent:
-            files[f"weights {name}"] = str(setting.results.weights(name))
-            files[f"unfinished {name}"] = str(setting.results.unfinished(name))
-        memory = sum(memory_of(trial, setting.device, devices) for trial in todo)
+            files[f"weights {name}"] = str(config.results.weights(name))
+            files[f"unfinished {name}"] = str(config.results.unfinished(name))
+        memory = sum(memory_of(trial, config.device, devices) for trial in todo)
         return Job(
             self.id,
-            setting.call,
-            {**setting.told, "devices": devices, "trials": [*self._sent.values()], **files},
+            config.call,
+            {**config.payload, "devices": devices, "trials": [*self._sent.values()], **files},
             threads=devices,
-            seconds=None if setting.limit is None else setting.limit * len(todo),
-            accelerators=setting.share(devices),
+            seconds=None if config.limit is None else config.limit * len(todo),
+            accelerators=config.share(devices),
             memory=memory - (len(todo) - 1) * PROCESS,
             files=tuple(files),
             reads=todo[0].files,
@@ -124,13 +129,13 @@ class TrainingJob:
 
     def _asked(self, trial: Trial) -> dict[str, Any] | None:
         """What a worker is told of a trial; None where nothing of it is left to do."""
-        setting, results = self._setting, self._setting.results
+        config, results = self._config, self._config.results
         # What was to be made anew has been, if the file is another one now.
         is_same = self._file(trial.id) == self._files[trial.id]
-        alone = replace(setting.plan, trials={trial.id: trial})
-        lacks = missing(alone, results, setting.rerun if is_same else None)
+        alone = replace(config.plan, trials={trial.id: trial})
+        lacks = missing(alone, results, config.rerun if is_same else None)
         for line in set_aside(lacks, results):
-            setting.say(line)
+            config.say(line)
         self._files[trial.id] = self._file(trial.id)
         if not lacks.work:
             return None
@@ -162,7 +167,7 @@ class TrainingJob:
         return ended
 
     def _save(self, trial: Trial, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        results, name = self._setting.results, trial.id
+        results, name = self._config.results, trial.id
         if not holds(name) or self._file(name) != self._files[name]:
             return "dropped", "another sweep has taken this trial over"
         held = results.read(name)
@@ -197,7 +202,7 @@ class TrainingJob:
             record.env["earlier"] = [*record.env.get("earlier", []), attempt]
         else:
             before = _attempts_of(held)
-            env = {**code_version(), "code": trial.code, "device": self._setting.device}
+            env = {**code_version(), "code": trial.code, "device": self._config.device}
             env |= {"seconds": round(outcome.seconds, 3)}
             env |= {"earlier": before} if before else {}
             env |= {"again": True} if again else {}
@@ -205,7 +210,7 @@ class TrainingJob:
             record = Record(trial.id, outcome.status, trial.config, reason=full, env=env)
             record.trained, record.data = trial.trained, trial.data
             record.attempts = len(before) + 1
-        self._setting.results.write(record)
+        self._config.results.write(record)
         self._files[trial.id] = self._file(trial.id)
         return outcome.status, reason
 
@@ -214,128 +219,14 @@ class TrainingJob:
 
     def apart(self) -> list[TrainingJob]:
         """Each of its trials alone."""
-        return [TrainingJob([trial], self._setting) for trial in self.trials]
+        return [TrainingJob([trial], self._config) for trial in self.trials]
 
     def _file(self, trial: str) -> tuple[int, int] | None:
         """Which file the record is: one that is written anew is another."""
         with contextlib.suppress(FileNotFoundError):
-            found = self._setting.results.path(trial).stat()
+            found = self._config.results.path(trial).stat()
             return found.st_ino, found.st_mtime_ns
         return None
-
-
-class BenchmarkJob:
-    """One session on the clock: the trials that have no times yet, beside their reference.
-
-    It leases its trials, whose records it writes to, and the machine, which it needs to itself.
-    """
-
-    def __init__(
-        self, measure: str, reference: str, trials: Iterable[str], setting: Setting
-    ) -> None:
-        self.id = self.settings = f"{measure}:{reference}"
-        self._measure, self._reference = measure, setting.plan.trials[reference]
-        self.trials, self._setting = list(trials), setting
-        self.trained = self._reference.trained
-        self.title = f"{measure} of {len(self.trials)} beside {self._reference.title}"
-        self.leases = (self.id, TIMING, *self.trials)
-
-    def job(self) -> Job | None:
-        setting, wanted = self._setting, self._setting.plan.trials
-        lacking = {name: self._lacking(name, setting.results.read(name)) for name in self.trials}
-        candidates = {name: wanted[name].config for name in self.trials if lacking[name]}
-        if not candidates:
-            return None
-        # A few more than some of them lack: what is timed together can be compared.
-        places = {canonical_json(at): dict(at) for each in lacking.values() for at in each}
-        timed = [wanted[name] for name in (self._reference.id, *candidates)]
-        payload = {
-            **setting.told,
-            "measure": self._measure,
-            "code": self._reference.source_code(self._measure),
-            "models": {file: digest for each in timed for file, digest in each.code.items()},
-            "against": self._reference.id,
-            "reference": self._reference.config,
-            "candidates": candidates,
-            "untrained": [each.id for each in timed if not each.trained],
-            "places": list(places.values()),
-            "timing": setting.plan.profile.timing,
-        }
-        return Job(
-            self.id,
-            "ablations.worker:run_benchmark",
-            payload,
-            seconds=setting.limit,
-            accelerators=setting.accelerators,
-            alone=True,
-            reads=self._reference.files,
-        )
-
-    def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
-        """Write its times, or why there are none, into the record of each trial that is leased."""
-        status, reason = outcome.status, outcome.reason or ""
-        for name in self.trials:
-            record = self._setting.results.read(name)
-            if record is None or not self._lacking(name, record) or not holds(name):
-                continue
-            own, why = outcome.status, outcome.reason or ""
-            try:
-                if outcome.value is not None:
-                    record, own = self._timed(record, outcome.value), "done"
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                own, why = status, reason = "error", f"no measurements: {error!r}"
-            if own != "done":
-                record.failures[self._measure] = f"{own} ({why})"
-            self._setting.results.write(record)
-        status = "timed" if status == "done" else status
-        return [Ended(self.id, self.title, status, outcome.seconds, reason)]
-
-    def nothing_left(self) -> list[Ended]:
-        return [Ended(self.id, self.title, NOTHING_LEFT)]
-
-    def _lacking(self, trial: str, record: Record | None) -> Sequence[Place]:
-        """Where a trial has not been timed beside the reference."""
-        wanted = self._setting.plan.trials
-        pair = self._measure, self._reference.id
-        return untimed(wanted[trial], record, wanted).get(pair, ())
-
-    def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
-        """A record with the times that a session took of its trial."""
-        against = self._reference.id
-        measurements = [
-            Measurement(**measurement) for measurement in taken["measurements"][record.id]
-        ]
-        for measurement in measurements:
-            own = "" if measurement.session is None else f".{measurement.session}"  # its process
-            measurement.session, measurement.baseline = f"{taken['session']}{own}", against
-        made_by = self._setting.plan.trials[record.id].source_code(self._measure)
-        if record.sources.get(self._measure) == made_by:
-            taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
-            # Elsewhere beside the reference as it is now: beside an older one it is out of date.
-            is_current = is_timed_with(record, self._measure, against, self._reference)
-            measurements += [  # beside other references those stay
-                each
-                for each in record.measurements
-                if each.source == self._measure
-                and (
-                    each.baseline != against
-                    or (is_current and canonical_json(each.coordinates) not in taken_now)
-                )
-            ]
-        session = taken["env"] | {"source": self._measure, "baseline": against}
-        sessions = {**record.env.get("sessions", {}), taken["session"]: session}
-        timed = replace(record, env={**record.env, "sessions": sessions})
-        timed.take(self._measure, made_by, measurements)
-        return Record.from_dict(timed.to_dict())
-
-
-def benchmarks(lacks: Mapping[str, Timings], setting: Setting) -> list[BenchmarkJob]:
-    """One session for each reference: the trials that lack times beside it."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for trial, pairs in lacks.items():
-        for pair in pairs:
-            groups.setdefault(pair, []).append(trial)
-    return [BenchmarkJob(*pair, trials, setting) for pair, trials in groups.items()]
 
 
 def set_aside(lacks: Missing, results: Results) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,8 +21,7 @@ from typing import Self
 from filelock import SoftFileLease, Timeout
 from filelock._identity import owner_is_stale  # what filelock itself asks; it offers no public way
 
-from ablations.store.machine import HOST as HOST
-
+HOST = socket.gethostname()
 DURATION = 60.0  # seconds of silence
 _LOCK = ".lock"
 _PATIENCE = 90.0  # seconds that another may keep the lock

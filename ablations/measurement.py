@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -12,10 +13,11 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
 from ablations.tasks.task import Example, Task
 from ablations.tasks.task import Metric as Metric
-from model.config import Registry
+from model.config import ConfigError, Registry, nearest
 
 MEASUREMENT = Registry("measurement")
 PACKAGES = ("ablations.evaluations", "ablations.probes", "ablations.benchmarks")
@@ -117,3 +119,69 @@ def metrics_by_name(names: Iterable[str]) -> dict[str, Metric]:
         for name in names
         for metric, each in discover().component(name).metrics.items()
     }
+
+
+# Where benchmarks are timed.
+
+TOKENS = "tokens"  # of a batch: instead of how many sequences it has
+
+
+def where_timed(
+    benchmark: str,
+    given: Mapping[str, Any],
+    longest: int | None = None,
+    lengths: int | None = None,
+) -> list[Place]:
+    """Where an experiment is timed: each coordinate with each, as far as a profile goes, which is
+    to the `longest` and at so many `lengths`."""
+    part: Any = discover().component(benchmark)
+    _check_places(benchmark, given, part)
+    wanted = {**part.places, **given}
+    if TOKENS in given and "batch" not in given:
+        wanted["batch"] = []
+    walked = _thinned(wanted.pop(part.along), longest, lengths)
+    batches = [{"batch": batch} for batch in wanted.pop("batch", [])]
+    batches += [{TOKENS: tokens} for tokens in wanted.pop(TOKENS, [])]
+    batches = batches if "batch" in part.places else [{}]
+    rest = [
+        dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())
+    ]
+    found: list[Place] = []
+    for batch, others, far in itertools.product(batches, rest, walked):
+        # A budget of tokens makes the batch at this length.
+        filled = {"batch": max(1, batch[TOKENS] // far)} if TOKENS in batch else {}
+        found.append({part.along: far, **batch, **others, **filled})
+    return list({canonical_json(at): at for at in found}.values())
+
+
+def _thinned(values: Sequence[int], longest: int | None, lengths: int | None) -> list[int]:
+    """So many of the values as a profile allows, its ends among them."""
+    inside = [v for v in values if longest is None or v <= longest]
+    inside = inside or list(values[:1])
+    if lengths is None or len(inside) <= lengths:
+        return inside
+    last, parts = len(inside) - 1, lengths - 1
+    return [inside[round(i * last / parts)] for i in range(lengths)]
+
+
+def _check_places(benchmark: str, given: Mapping[str, Any], part: Any) -> None:
+    problems, known = [], part.places
+    words = [*known, *([TOKENS] if "batch" in known else [])]
+    for name, values in given.items():
+        place = f"benchmarks.{benchmark}.{name}"
+        if name not in words:
+            problems.append(f"{place}: is no coordinate of it. {nearest(str(name), words)}")
+        elif not isinstance(values, list) or not values:
+            problems.append(f"{place}: expected a list of values, got {values!r}")
+        elif name in part.words:
+            problems += [
+                f"{place}: no '{str(word)[:40]}'. {nearest(str(word)[:40], part.words[name])}"
+                for word in values
+                if word not in part.words[name]
+            ]
+        else:
+            whole = all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in values)
+            if not whole or sorted(set(values)) != values:
+                problems.append(f"{place}: expected whole numbers that rise, got {values!r}")
+    if problems:
+        raise ConfigError(problems)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ablations.config import located
-from ablations.expand import Trial, expand, size
+from ablations.expand import Trial, as_written, size, with_seeds
 from ablations.measurement import discover, metrics_by_name
-from ablations.spec import Experiment, Profile, crossed, find, read_experiment, read_profile
-from ablations.store.identity import DECIDING, TUNING
+from ablations.profile import Profile, read_profile
+from ablations.spec import Experiment, crossed, find, read_experiment
+from ablations.store.identity import DECIDING
 from ablations.store.results import Results
 from ablations.store.words import listed, quoted
 from ablations.tasks import TASK
@@ -76,9 +77,10 @@ def make_plan(
 
     def expanded(experiment: Experiment) -> Expanded:
         own = seeds if experiment.is_trained else seeds_of(experiment)
-        chosen = _choices(experiment, plan, results)
+        variants = variants_of(experiment, plan)
+        chosen = _choices(experiment, variants, plan, results)
         tuned = {choice.place: choice.chosen for choice in chosen}
-        trials = trials_of(experiment, plan, own, tuned)
+        trials = with_seeds(variants, experiment, plan.profile, own, tuned)
         metrics = metrics_of(experiment, trials)
         if experiment.metric not in metrics:
             problem = f"metric: no '{experiment.metric}'. {nearest(experiment.metric, metrics)}"
@@ -114,15 +116,10 @@ def check_size(sizes: Mapping[str, int]) -> None:
         raise ConfigError([f"{count}: more than {LARGE:,}; {fix}"])
 
 
-def trials_of(
-    experiment: Experiment,
-    plan: Plan,
-    seeds: Sequence[int],
-    tuned: Mapping[str, Mapping[str, Any]] | None = None,
-) -> list[Trial]:
-    """An experiment's trials at the plan's profile and overrides."""
+def variants_of(experiment: Experiment, plan: Plan) -> list[Trial]:
+    """An experiment's variants at the plan's profile and overrides, before tuning and seeds."""
     experiment.check_sources()
-    return expand(experiment, plan.profile, plan.overrides, seeds, plan.factors, tuned)
+    return as_written(experiment, plan.profile, plan.overrides, plan.factors)
 
 
 def without_problems(experiments: Iterable[Experiment], act: Callable[[Experiment], T]) -> list[T]:
@@ -145,7 +142,9 @@ def without_problems(experiments: Iterable[Experiment], act: Callable[[Experimen
     return found
 
 
-def _choices(experiment: Experiment, plan: Plan, results: Results | None) -> list[Choice]:
+def _choices(
+    experiment: Experiment, variants: Sequence[Trial], plan: Plan, results: Results | None
+) -> list[Choice]:
     """The tuned settings to go by: none where a variant that a claim compares has none."""
     name, grid = experiment.name, experiment.tune
     if not grid:
@@ -153,7 +152,6 @@ def _choices(experiment: Experiment, plan: Plan, results: Results | None) -> lis
     if set_here := [path for path in grid if path in plan.overrides]:
         plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its variants are not tuned")
         return []
-    variants = trials_of(experiment, plan, TUNING[:1])
     for each in variants:
         grid_of(each, grid)  # a ConfigError where it has none of these settings
     known = choices(experiment, variants, plan.profile.name, results)

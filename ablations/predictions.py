@@ -10,10 +10,13 @@ threshold, about the rate of seeds that are past it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
 
+from ablations.config import FOLDER, read_yaml
 from ablations.store.predictions import KINDS, STEPS, Prediction, prediction_of
 from model.config import ConfigError, is_number, nearest
 
@@ -36,6 +39,32 @@ _EXPECTED = {
     "dict_type": "expected coordinates and their values",
     "greater_than_equal": "must not be negative",
 }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody says about attention, put so that a measurement can decide it."""
+
+    id: str
+    statement: str
+    source: str
+
+
+@cache
+def read_claims() -> dict[str, Claim]:
+    """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
+    source = read_yaml(FOLDER / "claims.yaml")
+    found, problems = {}, []
+    for name, entry in source.values.items():
+        words = entry if isinstance(entry, dict) else {}
+        told = all(isinstance(text, str) and text.strip() for text in words.values())
+        if set(words) != {"statement", "source"} or not told:
+            problems.append(f"{source.place(name)}: expected a statement and a source")
+            continue
+        found[name] = Claim(name, **words)
+    if problems:
+        raise ConfigError(problems)
+    return found
 
 
 def read_prediction(

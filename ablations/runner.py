@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from ablations.benchmark_jobs import BenchmarkJob, benchmarks
 from ablations.estimate import may_fit
-from ablations.expand import Trial
-from ablations.facts import model_facts
 from ablations.jobs import (
     NOTHING_LEFT,
     TIMING,
-    BenchmarkJob,
     Ended,
-    Setting,
+    RunConfig,
     TrainingJob,
-    benchmarks,
     set_aside,
 )
 from ablations.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.leases import HOST, Leases
-from ablations.missing import missing
-from ablations.plan import Plan
+from ablations.missing import Missing, missing
+from ablations.passes import Passes
 from ablations.plan_document import merge_into
 from ablations.progress import Display
 from ablations.signals import Terminated, defer_signals
-from ablations.store.results import Results
 
 RETRIES = 2  # of a job that failed for a cause that may pass
 EARLIER = "failed earlier"  # and not tried again: not how a job of this run ended
@@ -42,137 +39,72 @@ AfterPass = Callable[[int, int], None]
 
 
 def run(
-    plan: Plan,
-    results: Results,
-    launcher: Launcher,
-    device: str,
-    imports: Sequence[str] = (),
-    rerun: str | None = None,
-    *,
-    limit: float | None = None,
-    call: str = "ablations.worker:run_trials",
-    leases: Leases | None = None,
-    poll: float = 1.0,
-    accelerators: float = 0.0,
-    workers: int = 1,
-    devices: int = 1,
-    pack: int = 1,
-    after_pass: AfterPass = lambda number, of: None,
+    config: RunConfig, launcher: Launcher, after_pass: AfterPass = lambda number, of: None
 ) -> Counter[str]:
     """Run what the folder lacks; count how it ended, and what is not tried again (EARLIER).
 
-    `limit` is the time of a trial and `poll` that between two looks at others' work, in seconds;
-    `call` is what a worker does with trials. A job needs so many `accelerators` for each of the
-    `devices` that train one trial, or its share of them where several `workers` are on one. A pass
-    has `pack` seeds, which are trained as one model where they can be. After each pass but the last
-    that has stored something, and where Ctrl-C ends one, `after_pass` is called with its number and
-    how many there are.
+    After each pass but the last that has stored something, and where Ctrl-C ends one, `after_pass`
+    is called with its number and how many there are.
     """
-    leases = leases or Leases(results.root / "leases")
-    setting = Setting(plan, results, device, list(imports), rerun, limit, call)
-    setting.accelerators, setting.workers, setting.devices = accelerators, workers, devices
-    passes = Passes(plan, pack)
-    runner = None
+    plan, passes, runner = config.plan, Passes(config.plan, config.pack), None
     try:
-        with leases:
+        with Leases(config.results.root / "leases") as leases:
             with leases.locked():  # a run that starts at the same time must not lose its part of it
-                lacks = missing(plan, results, rerun)
-                if not lacks.is_nothing:
-                    results.check_writable()
-                notes = set_aside(lacks, results)
-                # After a look that may refuse the folder.
-                notes = [*plan.notes, *merge_into(results, plan), *notes]
-            if lacks.stale and rerun != "stale":
-                notes.append(
-                    f"{len(lacks.stale)} records were made by other code and count as stale; "
-                    "--rerun stale makes them anew"
-                )
+                lacks, notes = _look(config)
             tried = {trial.id for trial in lacks.train}
-            left = {trial.id for trial in lacks.failed} - tried
-            proven = {w.trained for w in plan.trials.values() if w.id not in tried | left}
-            work = passes.of(lacks.work, tried, setting)
-            timed = sorted(benchmarks(lacks.timings, setting), key=lambda each: each.trained)
+            failed = {trial.id for trial in lacks.failed} - tried
+            good = [trial for trial in plan.trials.values() if trial.id not in tried | failed]
+            proven = {trial.trained for trial in good}
             # What cannot be trained here takes no time, whatever its size.
-            kind = device.partition(":")[0]
-            sizes = {w.id: w.work for w in lacks.work if may_fit(w, kind)}
-            total = len(lacks.work) + len(timed)
-            with Display(total, sizes) as display:
-                setting.say = display.say
+            kind = config.device.partition(":")[0]
+            sizes = {trial.id: trial.work for trial in lacks.work if may_fit(trial, kind)}
+            timed = benchmarks(lacks.timings, config)
+            timed.sort(key=lambda each: each.trained)
+            with Display(len(lacks.work) + len(timed), sizes) as display:
+                config = replace(config, say=display.say)
                 for note in notes:
                     display.say(note)
-                runner = _Runner(launcher, leases, display, poll)
+                work = passes.of(lacks.work, tried, config)
+                runner = _Runner(launcher, leases, display, config.poll)
                 try:
-                    runner.expect(work.get(0, ()), is_proven=False in proven)
-                    runner.work(work.pop(0, ()), launcher.capacity)
-                    runner.expect([each for some in work.values() for each in some], True in proven)
-                    for number in range(1, passes.count + 1):
+                    runner.watch(work.get(0, ()), is_proven=False in proven)
+                    for number in range(passes.count + 1):
                         runner.number = number
-                        if some := work.get(number):
-                            if passes.count > 1:
-                                display.describe(f"pass {number} of {passes.count}")
-                            runner.work(some, launcher.capacity)
-                        if number < passes.count:
-                            runner.tell(after_pass, passes.count)
                         if number == 1:
+                            rest = [each for n, some in work.items() if n for each in some]
+                            runner.watch(rest, is_proven=True in proven)
+                        if number and passes.count > 1 and number in work:
+                            display.describe(f"pass {number} of {passes.count}")
+                        runner.work(work.get(number, ()), launcher.capacity)
+                        if 0 < number < passes.count:
+                            runner.end_pass(after_pass, passes.count)
+                        if number == min(1, passes.count):
                             runner.work(timed, 1)
-                    if not passes.count:
-                        runner.work(timed, 1)
                 except BaseException:
                     with defer_signals():
                         runner.stop()
                     raise
     except KeyboardInterrupt as stop:
         if runner is not None and not isinstance(stop, Terminated):
-            runner.tell(after_pass, passes.count)
+            runner.end_pass(after_pass, passes.count)
         raise
-    return runner.counts + Counter({EARLIER: len(left)})  # a sum leaves out what is 0
+    return runner.counts + Counter({EARLIER: len(failed)})  # a sum leaves out what is 0
 
 
-class Passes:
-    """Which pass each seed of what is trained belongs to, from 1; a pass holds `pack` seeds."""
-
-    def __init__(self, plan: Plan, pack: int) -> None:
-        trained = [trial for trial in plan.trials.values() if trial.trained]
-        seeds = list(dict.fromkeys(trial.config["seed"] for trial in trained))
-        self.pack, self.count = pack, -(-len(seeds) // pack)
-        self._number = {
-            seed: 1 + rank * self.count // len(seeds) for rank, seed in enumerate(seeds)
-        }
-
-    def of(
-        self, trials: Iterable[Trial], tried: set[str], setting: Setting
-    ) -> dict[int, list[TrainingJob]]:
-        """Pass → its trainings, in the order of the plan; 0: what needs no training.
-
-        Of those that are to be trained (`tried`) the seeds of a variant are one training, each
-        where its first stands; a trial that has a checkpoint goes on from it, alone.
-        """
-        groups: dict[tuple[int, str], list[Trial]] = {}
-        for trial in trials:
-            number = self._number[trial.config["seed"]] if trial.trained else 0
-            is_begun = setting.results.unfinished(trial.id).exists()
-            is_packed = self.pack > 1 and trial.id in tried and not is_begun
-            is_packed = is_packed and can_pack(trial)
-            group = str(trial.sections) if is_packed else trial.id
-            groups.setdefault((number, group), []).append(trial)
-        found: dict[int, list[TrainingJob]] = {}
-        for (number, _), some in groups.items():
-            found.setdefault(number, []).append(TrainingJob(some, setting))
-        return found
-
-
-def can_pack(trial: Trial) -> bool:
-    """Whether it can be trained as one model with its other seeds."""
-    from ablations.train.config import OPTIMIZER
-
-    model, train = trial.config["model"], trial.config["train"]
-    if any(share for option, share in model.items() if option.endswith("dropout")):
-        return False  # its random numbers would be others
-    modules = model_facts(trial.sections["model"], trial.sections["task"]).modules
-    packages = {name.split(".")[0] for name in modules}
-    packages |= {OPTIMIZER.component(train["optimizer"]["name"]).__module__.split(".")[0]}
-    is_ours = packages <= {"torch", "model", "ablations"}  # whether others' replicas mix is unknown
-    return trial.trained and not train["compile"] and is_ours
+def _look(config: RunConfig) -> tuple[Missing, list[str]]:
+    """What the folder lacks, once its plan is written; and what people should know."""
+    plan, results = config.plan, config.results
+    lacks = missing(plan, results, config.rerun)
+    if not lacks.is_nothing:
+        results.check_writable()
+    unusable = set_aside(lacks, results)
+    notes = [*plan.notes, *merge_into(results, plan), *unusable]
+    if lacks.stale and config.rerun != "stale":
+        notes.append(
+            f"{len(lacks.stale)} records were made by other code and count as stale; "
+            "--rerun stale makes them anew"
+        )
+    return lacks, notes
 
 
 class _Runner:
@@ -180,7 +112,7 @@ class _Runner:
 
     def __init__(self, launcher: Launcher, leases: Leases, display: Display, poll: float) -> None:
         self.counts: Counter[str] = Counter()
-        self.number = 1
+        self.number = 0
         """Of the pass that runs."""
         self._launcher, self._leases, self._display = launcher, leases, display
         self._poll = poll
@@ -190,11 +122,10 @@ class _Runner:
         self._retries: Counter[str] = Counter()
         self._first: dict[str, tuple[str, Outcome]] | None = None
         self._kinds = 0
-        self._told = 0
-        self._is_stopping = False
-        self._has_told = False
+        self._reported = 0
+        self._is_stopping = self._has_waited = False
 
-    def expect(self, work: Iterable[Work], is_proven: bool) -> None:
+    def watch(self, work: Iterable[Work], is_proven: bool) -> None:
         """Watch the first of these, until one succeeds, where no good record is of their kind."""
         self._first = None if is_proven else {}
         self._kinds = len({each.settings for each in work})
@@ -209,15 +140,15 @@ class _Runner:
                     self._take(event)
                 self._fill(at_once)
             if self._later and not self._is_stopping:
-                self._tell_of_others()
+                self._say_who_is_waited_for()
                 time.sleep(self._poll)
                 self._queue, self._later = self._later, self._queue
 
-    def tell(self, after_pass: AfterPass, count: int) -> None:
-        """That a pass has ended, where something was stored since this was told before."""
-        if self.counts.total() > self._told:
-            self._told = self.counts.total()
-            after_pass(self.number, count)
+    def end_pass(self, after_pass: AfterPass, count: int) -> None:
+        """Call `after_pass` where something was stored since the last call."""
+        if self.counts.total() > self._reported:
+            self._reported = self.counts.total()
+            after_pass(max(1, self.number), count)
 
     def stop(self) -> None:
         """End what runs. A trial without a record waits, and goes on from its checkpoint."""
@@ -254,6 +185,10 @@ class _Runner:
             self._display.progress(work.id, event.fraction, event.note)
             return
         del self._running[work.id]
+        self._end(work, event)
+
+    def _end(self, work: Work, event: Outcome) -> None:
+        """Save what came of a job, or try it again."""
         if event.value is not None:
             self._first = None
             self._finish(work, event)
@@ -263,22 +198,19 @@ class _Runner:
             raise OSError(event.reason)
         elif event.status == "changed":
             raise Changed(
-                f"{event.reason} since this sweep began: nothing of {work.title} was kept. "
+                f"{event.reason} since this run began: nothing of {work.title} was kept. "
                 "The same command plans it anew."
             )
         elif isinstance(work, TrainingJob) and len(work.trials) > 1:
-            self._fall_apart(work, event)
+            self._split(work, event)
         elif _may_pass(event) and self._retries[work.id] < RETRIES:
             self._try_again(work, event)
         else:
             self._finish(work, event)
             self._stop_if_all_fail_alike(work, event)
 
-    def _save(self, work: Work, outcome: Outcome, again: bool = False) -> list[Ended]:
-        return work.save(outcome, self._leases.holds, again)
-
     def _finish(self, work: Work, outcome: Outcome) -> None:
-        ended = self._save(work, outcome)
+        ended = work.save(outcome, self._leases.holds)
         self.counts.update(each.status for each in ended if each.status != NOTHING_LEFT)
         self._show(ended)
         self._leases.release(*work.leases)
@@ -287,7 +219,7 @@ class _Runner:
         for each in ended:
             self._display.finished(*each)
 
-    def _fall_apart(self, work: TrainingJob, outcome: Outcome) -> None:
+    def _split(self, work: TrainingJob, outcome: Outcome) -> None:
         """Whatever several trials have failed of, one of them alone may fare better."""
         self._leases.release(*work.leases)
         self._queue.extendleft(reversed(work.apart()))
@@ -297,7 +229,7 @@ class _Runner:
 
     def _try_again(self, work: Work, outcome: Outcome) -> None:
         """At the end of the pass; at once where nothing has succeeded yet. It stays leased."""
-        ((*_, note),) = ended = self._save(work, outcome, again=True)
+        ((*_, note),) = ended = work.save(outcome, self._leases.holds, again=True)
         self._retries[work.id] += 1
         is_first = self._first is not None
         if is_first:
@@ -330,8 +262,8 @@ class _Runner:
                 f"{outcome.reason}). Mend that; then the same command with --rerun failed goes on."
             )
 
-    def _tell_of_others(self) -> None:
-        """Say once what is being waited for."""
+    def _say_who_is_waited_for(self) -> None:
+        """Once a run."""
         names = {name for work in self._later for name in work.leases}
         others = [
             lease
@@ -339,9 +271,9 @@ class _Runner:
             if not self._leases.owns(lease)
             and (lease.name in names or (lease.host == HOST and TIMING in (lease.name, *names)))
         ]
-        if others and not self._has_told:
+        if others and not self._has_waited:
             who = sorted({f"process {lease.pid} on {lease.host}" for lease in others})
-            self._has_told = True
+            self._has_waited = True
             self._display.say(
                 f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
             )

@@ -1,4 +1,4 @@
-"""What the YAML files of `experiments/` and `profiles/` say: chapters, experiments, claims.
+"""What the YAML files of `experiments/` say: chapters and experiments.
 
 A chapter is a folder of experiments. Its `variants.yaml` declares each variant once; an experiment
 measures all of them, some by name, or variants of its own.
@@ -6,29 +6,22 @@ measures all of them, some by name, or variants of its own.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ablations.config import FOLDER, located, parsed, read_yaml, yaml_text
-from ablations.predictions import read_prediction
-from ablations.store.identity import DECIDING, canonical_json
+from ablations.config import FOLDER, located, parsed, yaml_text
+from ablations.predictions import Claim, read_claims, read_prediction
+from ablations.profile import PROFILES
 from ablations.store.predictions import Prediction
 from ablations.store.words import CHAPTERS, listed, nearest_label
 from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
-if TYPE_CHECKING:
-    from ablations.benchmarks.session import TimingConfig
-    from ablations.measurement import Place
-
-PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 COLORS = ("ink", "amber", "plum", "teal", "grey")
-TOKENS = "tokens"  # of a batch: instead of how many sequences it has
 RETIRED = {
     "control": "write baseline",
     "fixed": "write held_constant",
@@ -45,42 +38,18 @@ RETIRED = {
     "source": "claims.yaml says who makes a claim",
 }
 """Keys that were, and what to do instead."""
-RENAMED = {
-    **{f"text-{word}": f"{word}/text" for word in ("heads", "norm", "scale")},
-    **{"position": "positions/g2p", "text-position": "positions/text"},
-    **{"position-join": "positions/g2p-join", "norm-kind": "norm/g2p"},
-    **{"recurrent": "rnn/g2p", "recurrent-narrow": "rnn/narrow"},
-    **{"rnn-vs-attention": "rnn/text-speed", "scale-width": "scale/width"},
-    **{"smoothing-scarce": "smoothing/scarce", "initial": "training/init"},
-    "optimiser": "training/optimizer",
-}
+RENAMED = dict(
+    pair.split(" → ")
+    for pair in (
+        "position → positions/g2p", "text-position → positions/text", "text-norm → norm/text",
+        "position-join → positions/g2p-join", "norm-kind → norm/g2p", "text-heads → heads/text",
+        "text-scale → scale/text", "scale-width → scale/width", "recurrent → rnn/g2p",
+        "recurrent-narrow → rnn/narrow", "rnn-vs-attention → rnn/text-speed",
+        "smoothing-scarce → smoothing/scarce", "initial → training/init",
+        "optimiser → training/optimizer",
+    )
+)  # fmt: skip
 """Experiments under other names than they had."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What somebody says about attention, put so that a measurement can decide it."""
-
-    id: str
-    statement: str
-    source: str
-
-
-@cache
-def read_claims() -> dict[str, Claim]:
-    """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
-    source = read_yaml(FOLDER / "claims.yaml")
-    found, problems = {}, []
-    for name, entry in source.values.items():
-        words = entry if isinstance(entry, dict) else {}
-        told = all(isinstance(text, str) and text.strip() for text in words.values())
-        if set(words) != {"statement", "source"} or not told:
-            problems.append(f"{source.place(name)}: expected a statement and a source")
-            continue
-        found[name] = Claim(name, **words)
-    if problems:
-        raise ConfigError(problems)
-    return found
 
 
 @dataclass(frozen=True)
@@ -426,122 +395,3 @@ def _with_variants(
     told = [f"{name}: {each.changes}" for name, each in used.items() if each.changes != "nothing"]
     values = {"baseline": chapter.baseline, "changes": "; ".join(told) or "nothing", **values}
     return {**values, "variants": {label: each.set for label, each in used.items()}}, chapter
-
-
-def places(benchmark: str, experiment: Experiment, timing: TimingConfig) -> list[Place]:
-    """Where an experiment is timed: each coordinate with each, as far as a profile goes."""
-    from ablations.measurement import discover
-
-    part: Any = discover().component(benchmark)
-    given = experiment.benchmarks.get(benchmark) or {}
-    _check_places(benchmark, given, part)
-    wanted = {**part.places, **given}
-    if TOKENS in given and "batch" not in given:
-        wanted["batch"] = []
-    walked = _thinned(wanted.pop(part.along), timing)
-    batches = [{"batch": batch} for batch in wanted.pop("batch", [])]
-    batches += [{TOKENS: tokens} for tokens in wanted.pop(TOKENS, [])]
-    batches = batches if "batch" in part.places else [{}]
-    rest = [
-        dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())
-    ]
-    found: list[Place] = []
-    for batch, others, far in itertools.product(batches, rest, walked):
-        # A budget of tokens makes the batch at this length.
-        filled = {"batch": max(1, batch[TOKENS] // far)} if TOKENS in batch else {}
-        found.append({part.along: far, **batch, **others, **filled})
-    return list({canonical_json(at): at for at in found}.values())
-
-
-def _thinned(values: Sequence[int], timing: TimingConfig) -> list[int]:
-    """So many of the values as a profile allows, its ends among them."""
-    inside = [v for v in values if timing.longest is None or v <= timing.longest]
-    inside = inside or list(values[:1])
-    if timing.lengths is None or len(inside) <= timing.lengths:
-        return inside
-    last, parts = len(inside) - 1, timing.lengths - 1
-    return [inside[round(i * last / parts)] for i in range(timing.lengths)]
-
-
-def _check_places(benchmark: str, given: Mapping[str, Any], part: Any) -> None:
-    problems, known = [], part.places
-    words = [*known, *([TOKENS] if "batch" in known else [])]
-    for name, values in given.items():
-        place = f"benchmarks.{benchmark}.{name}"
-        if name not in words:
-            problems.append(f"{place}: is no coordinate of it. {nearest(str(name), words)}")
-        elif not isinstance(values, list) or not values:
-            problems.append(f"{place}: expected a list of values, got {values!r}")
-        elif name in part.words:
-            problems += [
-                f"{place}: no '{str(word)[:40]}'. {nearest(str(word)[:40], part.words[name])}"
-                for word in values
-                if word not in part.words[name]
-            ]
-        else:
-            whole = all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in values)
-            if not whole or sorted(set(values)) != values:
-                problems.append(f"{place}: expected whole numbers that rise, got {values!r}")
-    if problems:
-        raise ConfigError(problems)
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How much to spend."""
-
-    name: str
-    seeds: int
-    """How many of the reported seeds, from the first."""
-    timing: dict[str, Any]
-    settings: Source
-    """Task → {path: value}."""
-    required: Sequence[str] = ()
-    """Paths that no task may leave at its base's size: smoke, which exists to be small, names the
-    steps. Others let a task that they do not name run as its base says."""
-    most: Mapping[str, float] = field(default_factory=dict)
-    """Path → the most that an experiment may spend there, whatever it says itself."""
-    times: Mapping[str, float] = field(default_factory=dict)
-    """Path → how many times what an experiment sets there itself is spent."""
-
-    def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """An experiment's own settings at this profile."""
-        return {
-            path: round(value * self.times[path])
-            if path in self.times and is_number(value)
-            else value
-            for path, value in settings.items()
-        }
-
-    def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
-        """The paths it sets for a task; refused where one that it requires is not `given` either,
-        by the experiment or on the command line."""
-        found: dict[str, Any] = self.settings.values.get(task) or {}
-        for path in self.required:
-            if path not in found and path not in given:
-                raise ConfigError(
-                    [f"{self.settings.place(task)}: no {path} for the task '{task}', which would "
-                     f"run at full size; add `{task}: {{{path}: …}}` to "
-                     f"ablations/profiles/{self.name}.yaml, or write {path}=… on the command line"]
-                )  # fmt: skip
-        return found
-
-
-def find_profile(name: str) -> Path:
-    known = {path.stem: path for path in (FOLDER / "profiles").glob("*.yaml")}
-    if name not in known:
-        raise ConfigError([f"no profile '{name[:100]}'. {nearest(name[:100], known)}"])
-    return known[name]
-
-
-def read_profile(name: str) -> Profile:
-    source = read_yaml(find_profile(name))
-    values = dict(source.values)
-    seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
-    most, times = values.pop("most", {}), values.pop("times", {})
-    if not isinstance(seeds, int) or not 1 <= seeds <= len(DECIDING):
-        raise ConfigError(
-            [f"{source.place('seeds')}: expected 1 to {len(DECIDING)} seeds, got {seeds!r}"]
-        )
-    rest = Source(source.name, values, source.lines)
-    return Profile(name, seeds, timing, rest, required, most, times)

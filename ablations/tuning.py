@@ -95,21 +95,14 @@ def _has(tree: Any, path: str) -> bool:
 def tuning_trials(variant: Trial, experiment: Experiment) -> list[Trial]:
     """The trials that try a grid."""
     settings = settings_in(grid_of(variant, experiment.tune))
-    each = [_with(variant, setting, experiment) for setting in settings]
+    each = [variant.with_settings(setting, experiment) for setting in settings]
     return [trial.with_seed(seed) for trial in each for seed in TUNING]
 
 
 def regime(variant: Trial, experiment: Experiment) -> str:
     """Twelve hex digits of what a variant is, with the grid's first setting for what is tuned."""
     grid = grid_of(variant, experiment.tune)
-    return _with(variant, settings_in(grid)[0], experiment).settings
-
-
-def _with(variant: Trial, setting: Setting, experiment: Experiment) -> Trial:
-    try:
-        return variant.with_settings(setting)
-    except ConfigError as error:
-        raise located(error, [("tune.", experiment.source)]) from None
+    return variant.with_settings(settings_in(grid)[0], experiment).settings
 
 
 # What is chosen.

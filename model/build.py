@@ -22,7 +22,7 @@ from model.residual import NORM, RESIDUAL
 from model.rnn import CELL, SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
 from model.transformer import Block, Stack, Transformer
 
-FAMILIES = (
+REGISTRIES = (
     MODEL, POSITION, NORM, RESIDUAL, MIXER, PATH, MASK, SIMILARITY, SCALE, FEEDFORWARD, HEAD,
     INIT, CELL, SCORE,
 )  # fmt: skip
@@ -36,9 +36,9 @@ def resolve(written: Any) -> dict[str, Any]:
 def build(written: Any, source_size: int | None, target_size: int, seed: int | None) -> nn.Module:
     """The model for these vocabularies; a seed of None leaves the values undefined."""
     resolved = resolve(written)
-    part = MODEL.components[resolved.pop("name")]
-    config = part.Config(**resolved)
-    assemble = _ASSEMBLE.get(part) or part.assemble
+    component = MODEL.components[resolved.pop("name")]
+    config = component.Config(**resolved)
+    assemble = _ASSEMBLE.get(component) or component.assemble
     with NoDraws():
         built = assemble(config, source_size, target_size)
     if seed is not None:

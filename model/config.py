@@ -50,7 +50,9 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     if not isinstance(options, Mapping):
         raise ConfigError([f"{path}: expected options, got {options!r}"])
     hints = _hints(config)
-    families = {f.name: f.metadata["family"] for f in fields(config) if "family" in f.metadata}
+    registries = {
+        f.name: f.metadata["registry"] for f in fields(config) if "registry" in f.metadata
+    }
     needed = {f.name for f in fields(config) if f.default is f.default_factory is MISSING}
     given: dict[str, Any] = {}
     problems: list[str] = []
@@ -58,8 +60,8 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
         try:
             problem = _unusable(key, value, hints)
             if problem is None:
-                if key in families:
-                    given[key] = families[key].resolve(value, f"{path}.{key}")
+                if key in registries:
+                    given[key] = registries[key].resolve(value, f"{path}.{key}")
                 else:
                     given[key] = _converted(config, key, value, hints[key])
         except ConfigError as error:
@@ -68,8 +70,8 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
             problem = _mismatch(value, hints[key]) or str(error).splitlines()[0]
         if problem is not None:
             problems.append(f"{path}.{key}: {problem}".lstrip("."))
-    for key in families.keys() - options.keys():  # the defaults of default components
-        given[key] = families[key].resolve(getattr(config(), key))
+    for key in registries.keys() - options.keys():  # the defaults of default components
+        given[key] = registries[key].resolve(getattr(config(), key))
     problems += [
         f"{path}.{key}: must be given".lstrip(".") for key in sorted(needed - set(options))
     ]
@@ -184,9 +186,11 @@ class NoOptions:
     """The Config of a component without options."""
 
 
-def choice(family: Registry, default: str, **options: Any) -> Any:
-    """A Config field that holds a choice of `family`."""
-    return field(default_factory=lambda: {"name": default, **options}, metadata={"family": family})
+def choice(registry: Registry, default: str, **options: Any) -> Any:
+    """A Config field that holds a choice of `registry`."""
+    return field(
+        default_factory=lambda: {"name": default, **options}, metadata={"registry": registry}
+    )
 
 
 class Registry:

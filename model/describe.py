@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.build import FAMILIES, build, resolve
+from model.build import REGISTRIES, build, resolve
 from model.config import ConfigError
 from model.flops import Cost, count, signature
 from model.layers import Joint
@@ -131,7 +131,11 @@ def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
 def _tree(description: Description) -> Iterator[str]:
     """Each component once, with the weights it owns; equal blocks are folded into one line."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
-    names = {part: name for family in FAMILIES for name, part in family.components.items()}
+    names = {
+        component: name
+        for registry in REGISTRIES
+        for name, component in registry.components.items()
+    }
     shown: set[nn.Module] = set()
 
     def size(place: str) -> int:

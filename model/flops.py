@@ -142,8 +142,8 @@ def kinds_of(model: nn.Module) -> dict[nn.Module, str]:
     return found
 
 
-def _classes(family: Registry) -> tuple[type, ...]:
-    return tuple(part for part in family.components.values() if isinstance(part, type))
+def _classes(registry: Registry) -> tuple[type, ...]:
+    return tuple(each for each in registry.components.values() if isinstance(each, type))
 
 
 class Meter:

@@ -19,9 +19,10 @@ import yaml
 
 from ablations.commands import main, parse
 from ablations.expand import expand
-from ablations.spec import experiments, read_experiment, read_profile
+from ablations.profile import read_profile
+from ablations.spec import experiments, read_experiment
 from model import presets
-from model.build import FAMILIES
+from model.build import REGISTRIES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "ablations", "analysis")
@@ -53,9 +54,20 @@ def imported_modules(path: Path) -> set[str]:
 
 ROOMS = (
     *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
-    *("facts", "config", "predictions", "spec", "expand", "tuning"),
+    *("facts", "config", "predictions", "profile", "spec", "expand", "tuning"),
     *("plan", "missing", "estimate", "plan_document"),
-    *("leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
+    *(
+        "leases",
+        "progress",
+        "launch",
+        "worker",
+        "preload",
+        "jobs",
+        "benchmark_jobs",
+        "passes",
+        "runner",
+        "commands",
+    ),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 
@@ -98,6 +110,27 @@ def test_every_package_and_module_has_its_place() -> None:
     assert folders | alone == set(ROOMS), "name a new one in ROOMS, where it stands among them"
 
 
+def test_a_measurement_goes_forward_only() -> None:
+    """The ten steps of CONTRIBUTING: none imports a later one, but for the store that all share."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\d+\. (.+)$", page, flags=re.MULTILINE)
+    assert len(lines) == 10
+    steps = {
+        name: number
+        for number, line in enumerate(lines)
+        for name in re.findall(r"`((?:ablations|analysis)\.[\w.]+)`", line)
+    }
+    wrong = []
+    for module, path in MODULES.items():
+        own = next((n for name, n in steps.items() if f"{module}.".startswith(f"{name}.")), None)
+        for imported in imported_modules(path) if own is not None else ():
+            at = next((n for s, n in steps.items() if f"{imported}.".startswith(f"{s}.")), own)
+            if at > own and not imported.startswith("ablations.store"):
+                wrong.append(f"{module} imports {imported}")
+    assert not wrong
+    assert {name for name in steps if name not in MODULES} == set()
+
+
 HEAVY = {
     "model": {"pandas", "matplotlib", "seaborn", "scipy", "rich"},
     "ablations": {"pandas", "matplotlib", "seaborn", "scipy"},
@@ -121,7 +154,7 @@ def compares_a_name(node: Any, names: set[str]) -> bool:
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    names = {name for family in FAMILIES for name in family.components}
+    names = {name for registry in REGISTRIES for name in registry.components}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
@@ -131,16 +164,35 @@ def test_no_code_but_build_asks_for_a_part_by_name() -> None:
 
 
 RETIRED = {
-    "optimiser": "optimizer",
-    "smoothing_over": "label_smoothing_over",
+    "ablation": "experiment",
+    "arms": "variants",
     "crew": "processes",
     "door": "entry point, command",
+    "flight": "submitted job",
+    "freeze": "canonical_json",
     "house": "project",
+    "lane": "replica",
+    "ledger": "claims",
+    "luck": "noise",
+    "optimiser": "optimizer",
     "pace": "step_time",
     "paced": "equal time",
+    "readings": "measurements",
+    "smoothing_over": "label_smoothing_over",
     "standing": "rank",
+    "strangers": "what it is",
+    "twin": "baseline_again",
+    "undisturbed": "defer_signals",
+    "vouched": "with_checksum",
 }
 """Word, or whole name → what it is called now. In prose they are English."""
+
+
+def is_answer(node: Any) -> bool:
+    """Whether this is a table of old names that the program answers with the new one."""
+    names = [getattr(each, "id", "") for each in getattr(node, "targets", [])]
+    names.append(getattr(getattr(node, "target", None), "id", ""))
+    return any(name.strip("_") in ("RETIRED", "RENAMED", "GONE") for name in names)
 
 
 def names_in(path: Path) -> Iterator[tuple[int, str]]:
@@ -156,7 +208,10 @@ def names_in(path: Path) -> Iterator[tuple[int, str]]:
                 todo += node.value
         return
     yield 1, path.stem
+    old = {id(each) for node in nodes(path) if is_answer(node) for each in ast.walk(node)}
     for node in nodes(path):
+        if id(node) in old:
+            continue
         named = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname")]
         keys = getattr(node, "keys", []) if isinstance(node, ast.Dict) else []
         keys = [node.slice] if isinstance(node, ast.Subscript) else keys
@@ -210,7 +265,7 @@ def test_every_experiment_resolves(profile: str) -> None:
 
 
 def chosen_parts() -> set[tuple[str, str]]:
-    """(family, part) of every choice in any preset, or any variant of an experiment at quick."""
+    """(registry, part) of every choice in any preset, or any variant of an experiment at quick."""
     found: set[tuple[str, str]] = set()
 
     def walk(word: str, value: object) -> None:
@@ -229,7 +284,7 @@ def chosen_parts() -> set[tuple[str, str]]:
 
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
-    registered = {(family.word, name) for family in FAMILIES for name in family.components}
+    registered = {(registry.word, name) for registry in REGISTRIES for name in registry.components}
     owed = [
         f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"

@@ -25,7 +25,7 @@ import torch
 from ablations.measurement import MEASUREMENT
 from ablations.tasks import TASK
 from ablations.train.config import OPTIMIZER, SCHEDULE
-from model.build import FAMILIES
+from model.build import REGISTRIES
 
 Report = Callable[[float, str], None]
 
@@ -41,8 +41,8 @@ def in_child(
     """The value of `work` in a fresh process, or the reason for a failure in one line."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
-    families = (*FAMILIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
-    modules = {part.__module__ for family in families for part in family.components.values()}
+    registries = (*REGISTRIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
+    modules = {part.__module__ for registry in registries for part in registry.components.values()}
     index = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
     # By pickle itself: torch's way would share the memory of tensors with this process.
     payload = pickle.dumps((work, torch.get_num_threads(), index))

@@ -60,7 +60,7 @@ COMMANDS = {
         "what is done, failed, running, stale or waiting", ("", "norm --profile smoke", "--json"),
     ),
     "show": Command(
-        show.act, f"trial --seed {_FOLDER} --import",
+        show.act, f"trial {_FOLDER} --import",
         "one trial: its outcome, settings and measurements",
         ("norm/g2p:post --profile smoke", "norm/g2p:post:301", "1a2b3c"),
     ),
@@ -69,10 +69,10 @@ COMMANDS = {
         ("norm/g2p:pre norm/g2p:post", "heads/g2p:'4 heads' heads/g2p:'1 head' model.depth=4"),
     ),
     "try": Command(
-        show.try_act, f"trial --seed {_FOLDER} --import input",
+        show.try_act, f"trial {_FOLDER} --import input",
         "a trained model's answer to your own input",
         ("positions/g2p:sinusoidal transformer --profile smoke",
-         "positions/g2p:sinusoidal --seed 301 attention"),
+         "positions/g2p:sinusoidal:301 attention"),
     ),
     "clean": Command(
         clean.act, f"{_FOLDER} --yes", "what can be deleted; with --yes, delete it",

@@ -11,12 +11,12 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.commands.terminal import working
-from ablations.spec import PROFILES, chosen, experiments, find_profile, read_experiment
+from ablations.profile import PROFILES, find_profile
+from ablations.spec import chosen, experiments, read_experiment
 from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
 from ablations.store.words import listed
@@ -73,7 +73,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "variants": {"nargs": "*", "metavar": "EXPERIMENT:VARIANT",
                  "help": "two, such as norm/g2p:post"},
     "preset": {"nargs": "*", "metavar": "PRESET", "help": ", ".join(presets.names())},
-    "trial": {"help": "EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id"},
+    "trial": {"help": "EXPERIMENT:VARIANT, EXPERIMENT:VARIANT:SEED (norm/g2p:post:301) or an id"},
     "input": {"help": "what to ask, such as a word; after -- if it starts with -"},
     "claims": {"nargs": "*", "metavar": "ID", "help": "default: every claim"},
     "kind": {"metavar": "NAME", "help": "such as forest"},
@@ -86,8 +86,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--results": {"metavar": "DIR", "help": "default: results/<profile>"},
     "--seeds": {"type": seeds, "metavar": "N",
                 "help": "the first N reported seeds, or 300-304, or 7,8"},
-    "--seed": {"type": partial(whole, least=0), "metavar": "N",
-               "help": "default: the first that is run"},
     "--import": {"dest": "imports", "action": "append", "default": [], "metavar": "MODULE",
                  "help": "a module with components of your own"},
     "--rerun": {"choices": ("stale", "failed"), "help": "run these again"},

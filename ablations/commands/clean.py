@@ -55,7 +55,8 @@ def litter(results: Results) -> Iterator[Litter]:
     # Files first: whoever writes a checkpoint has planned and leased its trial before.
     checkpoints, leases = _files(results.checkpoints), _files(results.root / "leases")
     live = {lease.name for lease in Leases(results.root / "leases").live()}
-    planned = {trial for trials in results.planned().values() for trial in trials}
+    entries = results.read_plan()["experiments"].values()
+    planned = {trial["id"] for entry in entries for trial in entry["trials"]}
     for folder in FOLDERS:
         for path in _files(results.root / folder):
             is_temporary = path.name.startswith(".") and path.suffix == ".tmp"

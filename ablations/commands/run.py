@@ -58,6 +58,7 @@ def run_plan(
     plan: Plan, results: Results, options: Namespace, after_pass: AfterPass | None = None
 ) -> Counter[str]:
     """Run what the folder lacks where the options say; count how trials ended."""
+    from ablations.jobs import RunConfig
     from ablations.runner import run
     from ablations.tasks.task import announce
 
@@ -65,20 +66,19 @@ def run_plan(
         held.enter_context(announce(trial.config["task"] for trial in plan.trials.values()))
         launcher, on = launcher_of(options, results)
         held.enter_context(launcher)
-        return run(
+        config = RunConfig(
             plan,
             results,
-            launcher,
             str(on.device),
             options.imports,
             options.rerun,
-            limit=options.limit,
+            options.limit,
             accelerators=0.0 if on.device.type == "cpu" else 1.0,
             workers=max(1, on.jobs // on.accelerators),
             devices=on.devices,
             pack=options.pack,
-            after_pass=after_pass or (lambda number, of: None),
         )
+        return run(config, launcher, after_pass or (lambda number, of: None))
 
 
 @contextlib.contextmanager

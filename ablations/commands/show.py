@@ -75,19 +75,17 @@ def find(options: Namespace) -> tuple[Results, Record]:
     """The folder and the record that are meant; the user's own components are imported first."""
     import_modules(options)
     results = results_of(options)
-    trial = trial_of(options.trial, results, options.seed)
+    trial = trial_of(options.trial, results)
     record = results.read(trial)
     if record is None:  # deleted since
         raise ConfigError([f"no trial '{trial}…' in {results.root}"])
     return results, record
 
 
-def trial_of(word: str, results: Results, seed: int | None = None) -> str:
+def trial_of(word: str, results: Results) -> str:
     """The one trial that is meant; ConfigError where there is none, or more than one."""
     if ":" in word:
-        return _of_variant(word, results, seed)
-    if seed is not None:
-        raise ConfigError(["--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"])
+        return _of_variant(word, results)
     if not re.fullmatch(r"[0-9a-f]{1,12}", word):
         fix = "a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or up to 12 digits of an id"
         raise ConfigError([f"'{word[:100]}': {fix}"])
@@ -98,7 +96,7 @@ def trial_of(word: str, results: Results, seed: int | None = None) -> str:
     return found[0]
 
 
-def _of_variant(word: str, results: Results, seed: int | None) -> str:
+def _of_variant(word: str, results: Results) -> str:
     planned = results.read_plan()["experiments"]
     # Of several entries of an experiment its name means the first; a title means its own.
     titles = {entry["name"]: title for title, entry in reversed(planned.items())}
@@ -108,24 +106,20 @@ def _of_variant(word: str, results: Results, seed: int | None) -> str:
         asked = word.partition(":")[0][:100]
         hint = nearest(asked, titles)
         raise ConfigError([f"no experiment '{asked}' in {results.root}. {hint}"])
-    trials: dict[str, dict[int, str]] = {}  # variant → seed → trial
+    trials: dict[str, dict[str, str]] = {}  # variant → seed → trial
     for cell in planned[titles[name]]["trials"]:
-        trials.setdefault(variant_of(cell), {})[cell["seed"]] = cell["id"]
-    variant = word.removeprefix(f"{name}:").replace("'", "")
-    above, _, last = variant.rpartition(":")
-    if variant not in trials and above in trials and last.isdecimal():
-        if seed not in (None, int(last)):
-            raise ConfigError([f"{word[:100]} --seed {seed}: two seeds; leave one out"])
-        variant, seed = above, int(last)
+        trials.setdefault(variant_of(cell), {})[str(cell["seed"])] = cell["id"]
+    variant, seed = word.removeprefix(f"{name}:").replace("'", ""), ""
+    if variant not in trials and variant.rpartition(":")[0] in trials:
+        variant, _, seed = variant.rpartition(":")
     if variant not in trials:
         hint = nearest_label(variant, trials)
         raise ConfigError([f"no variant '{variant[:100]}' in {titles[name]}. {hint}"])
-    meant, seeds = f"{titles[name]}:{quoted(variant)}", sorted(trials[variant])
-    if seed is not None and seed not in seeds:
-        has = ", ".join(map(str, seeds))
-        raise ConfigError([f"{meant} has no seed {seed}: it has {has}"])
-    for each in seeds if seed is None else [seed]:
+    seeds, meant = sorted(trials[variant], key=int), f"{titles[name]}:{quoted(variant)}"
+    if seed and seed not in seeds:
+        raise ConfigError([f"{meant} has no seed {seed[:100]}: it has {', '.join(seeds)}"])
+    for each in [seed] if seed else seeds:
         if results.path(trials[variant][each]).exists():
             return trials[variant][each]
-    which = "" if seed is None else f" seed {seed}"
+    which = f" seed {seed}" if seed else ""
     raise ConfigError([f"{meant}{which} has not been run in {results.root} yet"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -161,7 +162,7 @@ def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
     """A line for each chapter; the share of the seeds that every variant has."""
     chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
     for row in rows:
-        variants = chapters.setdefault(row["experiment"].partition("/")[0], {})
+        variants = chapters.setdefault(re.split("[/ ]", row["experiment"])[0], {})
         variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
     lines, share = [], 1.0
     for chapter, variants in chapters.items():

@@ -31,6 +31,7 @@ GONE = {
     "--follow": "use `watch ablations status`",
     "--figure": "try prints what each token looked at most",
     "--tune": "use `ablations tune`, which keeps what it chooses; then `ablations run`",
+    "--seed": "write it after the variant, as in norm/g2p:post:301",
     "--report": "use `ablations report` when the run has ended",
 }
 """Options that were removed, and what replaces them."""

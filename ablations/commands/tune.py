@@ -13,8 +13,9 @@ def act(options: Namespace) -> int:
     results = results_of(options)
     with planning(options) as (asked, notes):
         from ablations.expand import size
-        from ablations.plan import Plan, check_size, read_experiments, trials_of, without_problems
-        from ablations.spec import experiments, read_profile
+        from ablations.plan import Plan, check_size, read_experiments, variants_of, without_problems
+        from ablations.profile import read_profile
+        from ablations.spec import experiments
         from ablations.store.identity import TUNING
         from ablations.tuning import (
             choose,
@@ -35,7 +36,7 @@ def act(options: Namespace) -> int:
         if not options.large:
             settings = {each.name: len(settings_in(each.tune)) for each in tuned}
             check_size({each.name: settings[each.name] * size(each, TUNING) for each in tuned})
-        variants = without_problems(tuned, lambda each: trials_of(each, plan, TUNING[:1]))
+        variants = without_problems(tuned, lambda each: variants_of(each, plan))
         grids = without_problems(
             tuned,
             lambda each: [tuning_trials(variant, each) for variant in variants[tuned.index(each)]],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,6 @@ from ablations.store.files import NotAFileError, beside, cleared, read_file, wri
 from ablations.store.plan_file import PLAN
 from ablations.store.record import RECORD, Record
 from ablations.store.schema import TRIAL, NewerRecordError, RecordError, seal, unseal
-
-
-@dataclass
-class Asked:
-    """What a plan asks of one trial."""
-
-    size: float  # beside the others'
-    measures: set[str]
-
 
 _ANEW = "move it away and run again: no record is lost"
 
@@ -111,16 +101,6 @@ class Results:
         except RecordError as error:
             raise RecordError(f"{self.plan_file}: {error}; {_ANEW}") from None
         return plan
-
-    def planned(self) -> dict[str, dict[str, Asked]]:
-        """The trials of each experiment of the plan, and what is asked of them."""
-        return {
-            name: {
-                trial["id"]: Asked(float(trial["work"]), set(trial["sources"]))
-                for trial in entry["trials"]
-            }
-            for name, entry in self.read_plan()["experiments"].items()
-        }
 
     def write_plan(self, plan: dict[str, Any]) -> None:
         """A plan that is not shaped like one is never written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,20 @@ def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_none(
         assert set(each) == {seconds}
 
 
-def test_the_rate_of_this_processor_is_measured_and_that_of_an_accelerator_unknown() -> None:
-    assert 0 < (rate_of(CPU) or 0) < 1e-6
+def test_the_rate_of_this_processor_is_measured_once_and_that_of_an_accelerator_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rate_of.cache_clear()
+    first = rate_of(CPU) or 0
+    assert 0 < first < 1e-6
+    rate_of.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("ablations.estimate._measured_rate", never)
+        assert rate_of(CPU) == first, "it is read from the file"
+    for harmed in ("{", "[]", "7"):
+        rate_of.cache_clear()
+        (tmp_path / "ablations/speed.json").write_text(harmed)
+        assert (rate_of(CPU) or 0) > 0
     assert rate_of(torch.device("cuda")) is None
+    rate_of.cache_clear()

@@ -12,7 +12,8 @@ import pytest
 from ablations.config import FOLDER, override, read_yaml, resolve_trial
 from ablations.expand import Trial, expand
 from ablations.facts import identity_of
-from ablations.spec import Profile, read_experiment
+from ablations.profile import Profile
+from ablations.spec import read_experiment
 from model.config import ConfigError
 from model.strict_yaml import Source
 

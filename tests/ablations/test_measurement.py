@@ -16,6 +16,7 @@ from torch import nn
 
 import ablations.benchmarks.throughput
 import ablations.worker
+from ablations.jobs import RunConfig
 from ablations.measurement import (
     MEASUREMENT,
     PACKAGES,
@@ -229,8 +230,8 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     results, whole = Results(tmp_path / "later"), Results(tmp_path / "at once")
     before = make_plan([ask(sources=[])], "smoke", {}, [0])
     after = make_plan([ask(sources=["quality"])], "smoke", {}, [0])
-    run(before, results, here, "cpu")
-    run(after, whole, here, "cpu")
+    run(RunConfig(before, results, "cpu"), here)
+    run(RunConfig(after, whole, "cpu"), here)
     weights = {path: path.read_bytes() for path in results.checkpoints.iterdir()}
     trained = {trial: results.read(trial) for trial in before.trials}
 
@@ -238,7 +239,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         raise AssertionError("trained again")
 
     monkeypatch.setattr(ablations.worker, "train", forbidden)
-    assert run(after, results, here, "cpu") == {"stuck": 2}
+    assert run(RunConfig(after, results, "cpu"), here) == {"stuck": 2}
     assert {path: path.read_bytes() for path in results.checkpoints.iterdir()} == weights
     for trial, old in trained.items():
         new, straight = results.read(trial), whole.read(trial)
@@ -250,7 +251,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     for path in results.checkpoints.iterdir():
         path.unlink()  # a probe does without weights
     probed = make_plan([ask(sources=["quality", "padding_seen"])], "smoke", {}, [0])
-    run(probed, results, here, "cpu")
+    run(RunConfig(probed, results, "cpu"), here)
     records = [results.read(trial) for trial in probed.trials]
     assert [r and list(r.sources) for r in records] == [["quality", "padding_seen"]] * 2
 
@@ -261,7 +262,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
     """Fault 44."""
     results = Results(tmp_path / "out")
     plan = make_plan([ask()], "smoke", {}, [0])
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     trained = {trial: results.read(trial) for trial in plan.trials}
     for record in trained.values():
         other = replace(record, measurements=[*record.measurements], sources={})
@@ -269,7 +270,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
         other.take("quality", {"ablations/evaluations/quality.py": "before"}, wrong)
         results.write(other)
     monkeypatch.setattr(ablations.worker, "train", None)  # which would be called in vain
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     for trial, record in trained.items():
         again = results.read(trial)
         assert again.env.pop("later")["quality"]["torch"] == torch.__version__
@@ -288,14 +289,14 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     assert not set(timed.trials) & set(trained.trials)
     longer = make_plan([file], "smoke", {"train.steps": 9}, [0])
     assert set(longer.trials) == set(timed.trials), "how it would be trained does not matter"
-    assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
+    assert run(RunConfig(timed, results, "cpu"), here) == {"ok": 2, "timed": 1}
     for trial in timed.trials:
         record = results.read(trial)
         assert (record.trained, record.status) == (False, "ok")
         assert list(record.sources) == ["throughput"]
         assert record.parameters
     assert list(results.checkpoints.iterdir()) == []
-    assert run(timed, results, here, "cpu") == {}
+    assert run(RunConfig(timed, results, "cpu"), here) == {}
 
 
 def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
@@ -312,7 +313,7 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
     plan = make_plan(
         [ask(sources=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
     )
-    assert run(plan, results, here, "cpu") == {"diverged": 2}
+    assert run(RunConfig(plan, results, "cpu"), here) == {"diverged": 2}
     for trial in plan.trials:
         record = results.read(trial)
         (planted,) = (r for r in record.measurements if r.metric == "planted")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ablations.predictions import read_prediction
-from ablations.spec import read_claims, read_experiment
+from ablations.predictions import read_claims, read_prediction
+from ablations.spec import read_experiment
 from ablations.store.predictions import KINDS, Prediction, prediction_of
 from model.config import ConfigError
 

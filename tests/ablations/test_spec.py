@@ -10,22 +10,19 @@ from typing import Any
 import pytest
 from small import question
 
-from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER
+from ablations.measurement import where_timed
 from ablations.plan import make_plan
+from ablations.predictions import read_claims
+from ablations.profile import PROFILES, Profile, read_profile
 from ablations.spec import (
-    PROFILES,
     RETIRED,
     Experiment,
-    Profile,
     chosen,
     experiments,
     find,
-    places,
     read_chapter,
-    read_claims,
     read_experiment,
-    read_profile,
 )
 from ablations.store.words import AXES, CHAPTERS
 from ablations.tasks import TASK
@@ -204,7 +201,7 @@ def test_the_number_of_seeds_is_between_one_and_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "own.yaml"
-    monkeypatch.setattr("ablations.spec.find_profile", lambda _: file)
+    monkeypatch.setattr("ablations.profile.find_profile", lambda _: file)
     for seeds in ("0", "11", "[300]", "many"):
         file.write_text(f"timing: {{}}\nseeds: {seeds}\n")
         with pytest.raises(ConfigError, match=r"own\.yaml:2: expected 1 to 10 seeds"):
@@ -265,8 +262,7 @@ def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: P
 
 
 def at(benchmark: str = "layer", timing: dict[str, Any] | None = None, **points: Any) -> list[Any]:
-    written = question(benchmarks={benchmark: points})
-    return places(benchmark, Experiment(**written), TimingConfig(**(timing or {})))
+    return where_timed(benchmark, points, **(timing or {}))
 
 
 def lengths(values: list[int], **timing: Any) -> list[int]:

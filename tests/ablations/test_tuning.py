@@ -10,9 +10,10 @@ import pytest
 from small_plans import planned
 
 from ablations.config import FOLDER, read_yaml
-from ablations.expand import Trial, expand
+from ablations.expand import Trial, as_written
 from ablations.plan import Plan, make_plan
-from ablations.spec import read_experiment, read_profile
+from ablations.profile import read_profile
+from ablations.spec import read_experiment
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.tuning import (
@@ -42,7 +43,7 @@ CELLS = {
 
 
 def variants(file: str, profile: str = "smoke") -> list[Trial]:
-    return expand(read_experiment(Path(file)), read_profile(profile), {}, [100])
+    return as_written(read_experiment(Path(file)), read_profile(profile), {})
 
 
 def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:

@@ -206,7 +206,7 @@ def test_the_readme_tells_what_the_records_beside_the_code_say(kept: Evidence) -
 
 
 def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Evidence) -> None:
-    from ablations.spec import read_claims
+    from ablations.predictions import read_claims
 
     def read(text: str) -> Any:  # the last bits of a mean differ between processors
         return json.loads(text, parse_float=lambda number: round(float(number), 9))

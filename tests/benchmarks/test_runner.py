@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ablations.jobs import Setting, TrainingJob
+from ablations.jobs import RunConfig, TrainingJob
 from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, make_plan
@@ -36,7 +36,7 @@ def test_the_start_of_a_job(
     benchmark: Any, plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From the launcher's side: the job is handed in, and it tells that its code runs."""
-    setting = Setting(plan, Results(tmp_path / "out"), "cpu", [])
+    setting = RunConfig(plan, Results(tmp_path / "out"), "cpu", [])
     trial = TrainingJob([next(iter(plan.trials.values()))], setting).job()
     assert trial is not None
 

@@ -17,7 +17,7 @@ import pytest
 from small import question
 
 from ablations.expand import Trial
-from ablations.jobs import Setting, TrainingJob
+from ablations.jobs import RunConfig, TrainingJob
 from ablations.launch import Launcher
 from ablations.plan import Plan, make_plan
 from ablations.plan_document import merge_into
@@ -49,7 +49,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     plan, results = planned(folder, len(VARIANTS)), Results(folder / "out")
     merge_into(results, plan)
     want = next(iter(plan.trials.values()))
-    job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
+    job = TrainingJob([want], RunConfig(plan, results, "cpu", [])).job()
     assert job is not None
     record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.id])
     assert len(record.measurements) > 20
@@ -83,12 +83,12 @@ def test_a_finished_sweep_is_recognised(
     for want in plan.trials.values():
         results.path(want.id).write_bytes(stored(real, want))
     size = results.path(want.id).stat().st_size
-    run(planned(tmp_path, trials), results, IDLE, "cpu")  # writes the plan
+    run(RunConfig(planned(tmp_path, trials), results, "cpu"), IDLE)  # writes the plan
     spent = []
 
     def recognise() -> None:
         begun = time.process_time()
-        assert run(planned(tmp_path, trials), results, IDLE, "cpu").total() == 0
+        assert run(RunConfig(planned(tmp_path, trials), results, "cpu"), IDLE).total() == 0
         spent.append(time.process_time() - begun)
 
     benchmark.pedantic(recognise, setup=forget, rounds=3)

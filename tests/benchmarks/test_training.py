@@ -18,7 +18,7 @@ from torch import nn
 
 from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER, override, read_yaml, resolve_trial
-from ablations.spec import read_profile
+from ablations.profile import read_profile
 from ablations.store.identity import canonical_json
 from ablations.tasks.task import load_task
 from ablations.train.config import OPTIMIZER, TrainConfig

@@ -1,4 +1,4 @@
-"""What the contracts are held against: a tiny model around each part of each family."""
+"""What the contracts are held against: a tiny model around each component."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from model.batch import PAD, Batch
-from model.build import FAMILIES, build, resolve
+from model.build import REGISTRIES, build, resolve
 from model.config import MODEL, ConfigError, NoOptions, Registry
 from model.init import INIT
 from model.positions import POSITION
@@ -57,8 +57,8 @@ RECIPES = {
 }  # fmt: skip
 
 
-def recipe(family: Registry, name: str) -> Recipe:
-    return RECIPES.get((family.word, name)) or RECIPES.get((family.word, ANY)) or Recipe()
+def recipe(registry: Registry, name: str) -> Recipe:
+    return RECIPES.get((registry.word, name)) or RECIPES.get((registry.word, ANY)) or Recipe()
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +125,16 @@ def _moved(written: str, sizes: tuple[int | None, int]) -> nn.Module:
     return model
 
 
-def around(family: Registry, name: str, kind: str | None = None, **changes: Any) -> Subject:
+def around(registry: Registry, name: str, kind: str | None = None, **changes: Any) -> Subject:
     """The subject that has this part in its place and is tiny otherwise."""
-    needs = recipe(family, name)
+    needs = recipe(registry, name)
     choice = {"name": name, **needs.options}
     words = [f"{key}:{_short(value)}" for key, value in changes.items()]
-    title = "-".join(word for word in (family.word, name, kind, *words) if word)
+    title = "-".join(word for word in (registry.word, name, kind, *words) if word)
     kind = kind or needs.kind
 
     def tiny(choice: Mapping[str, Any], **sizes: Any) -> dict[str, Any]:
-        placed = _placed(family, choice)
+        placed = _placed(registry, choice)
         known = {f.name for f in fields(MODEL.component(placed["name"]).Config)}
         sizes = {**TINY, "kind": kind, **needs.model, **changes, **sizes}
         return {key: value for key, value in sizes.items() if key in known} | placed
@@ -142,12 +142,12 @@ def around(family: Registry, name: str, kind: str | None = None, **changes: Any)
     written = tiny(choice)
     resolve(written)  # a ConfigError: say in RECIPES what the part needs
     places = fields(MODEL.component(written["name"]).Config)
-    has_positions = any(place.metadata.get("family") is POSITION for place in places)
-    is_free = has_positions and family is not POSITION
+    has_positions = any(place.metadata.get("registry") is POSITION for place in places)
+    is_free = has_positions and registry is not POSITION
     pairs = []
-    if family not in (MODEL, INIT):
-        pairs.append(tiny(_default(family)))
-    if family is not INIT:  # only a rule of initialisation may look at the depth
+    if registry not in (MODEL, INIT):
+        pairs.append(tiny(_default(registry)))
+    if registry is not INIT:  # only a rule of initialisation may look at the depth
         pairs.append(tiny(choice, depth=1))
     if is_free:
         pairs.append({**written, "position": "learned"})
@@ -158,7 +158,7 @@ def around(family: Registry, name: str, kind: str | None = None, **changes: Any)
         sees_order=needs.sees_order or recipe(MODEL, written["name"]).sees_order,
         hides=needs.hides,
         without_positions={**written, "position": "none"} if is_free else written,
-        others=(tiny(choice, **OTHER_SIZES), tiny(_altered(family, choice))),
+        others=(tiny(choice, **OTHER_SIZES), tiny(_altered(registry, choice))),
         pairs=tuple(pairs),
     )
 
@@ -167,53 +167,53 @@ def _short(value: Any) -> str:
     return ".".join(str(word) for word in (value.values() if isinstance(value, dict) else [value]))
 
 
-def _placed(family: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
+def _placed(registry: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
     """The model's choice that holds this one: in the first place that a Config has for it."""
-    if family is MODEL:
+    if registry is MODEL:
         return dict(choice)
-    host, name, place = _home(family)
+    host, name, place = _home(registry)
     return _placed(host, {"name": name, place: dict(choice)})
 
 
-def _default(family: Registry) -> dict[str, Any]:
+def _default(registry: Registry) -> dict[str, Any]:
     """What stands there if nobody chooses."""
-    host, name, place = _home(family)
+    host, name, place = _home(registry)
     return getattr(host.component(name).Config(), place)
 
 
-def _home(family: Registry) -> tuple[Registry, str, str]:
-    for host in FAMILIES:
+def _home(registry: Registry) -> tuple[Registry, str, str]:
+    for host in REGISTRIES:
         for name, part in host.components.items():
             for place in fields(getattr(part, "Config", NoOptions)):
-                if place.metadata.get("family") is family:
+                if place.metadata.get("registry") is registry:
                     return host, name, place.name
-    raise LookupError(f"no Config has a place for a {family.word}: a field with choice(…)")
+    raise LookupError(f"no Config has a place for a {registry.word}: a field with choice(…)")
 
 
-def _altered(family: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
+def _altered(registry: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
     """The part with each number doubled and each switch turned, as far as it allows that."""
-    changed = {"name": choice["name"]} if family is MODEL else family.resolve(choice)
+    changed = {"name": choice["name"]} if registry is MODEL else registry.resolve(choice)
     for option, value in list(changed.items()):
         if isinstance(value, bool | int | float):
             other = not value if isinstance(value, bool) else value * 2
             with contextlib.suppress(ConfigError):
-                changed = family.resolve({**changed, option: other})
+                changed = registry.resolve({**changed, option: other})
     return changed
 
 
 def every_subject() -> list[Subject]:
-    """One for each part of each family; a model comes in each of its kinds."""
+    """One for each component; a model comes in each of its kinds."""
     subjects = []
-    for family in FAMILIES:
-        for name, part in sorted(family.components.items()):
-            kinds = get_args(get_type_hints(part.Config).get("kind")) if family is MODEL else ()
-            subjects += [around(family, name, kind) for kind in kinds or [None]]
+    for registry in REGISTRIES:
+        for name, part in sorted(registry.components.items()):
+            kinds = get_args(get_type_hints(part.Config).get("kind")) if registry is MODEL else ()
+            subjects += [around(registry, name, kind) for kind in kinds or [None]]
     return [*subjects, *variants()]
 
 
 def combined(row: Mapping[str, str]) -> Subject:
     """A transformer of this kind with a part of the reader's choice in several places at once."""
-    chosen = [(family, row[family.word]) for family in FAMILIES if family.word in row]
+    chosen = [(registry, row[registry.word]) for registry in REGISTRIES if registry.word in row]
     parts = {each.word: {"name": name, **recipe(each, name).options} for each, name in chosen}
     return around(MODEL, "transformer", row["kind"], **parts)
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ablations.config import FOLDER, override, read_yaml, resolve_trial
-from ablations.spec import read_profile
+from ablations.profile import read_profile
 from ablations.tasks import TASK, Task
 from ablations.tasks.task import Budget
 from ablations.train.config import TrainConfig

@@ -1,4 +1,4 @@
-"""Every part of every family keeps every contract."""
+"""Every component of every registry keeps every contract, alone, combined, compiled and packed."""
 
 from __future__ import annotations
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from watching import Watch
 
+from ablations.jobs import RunConfig
 from ablations.launch.local import LocalLauncher
 from ablations.runner import run
 from ablations.store.results import Results
 
 Sweep = Callable[..., Counter[str]]
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "experiments")]  # importlib mode adds none by itself
+sys.path[:0] = [str(HERE), str(HERE.parent / "ablations")]  # importlib mode adds none by itself
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def sweep(results: Results, launcher: LocalLauncher) -> Callable[..., Counter[st
     ) -> Counter[str]:
         plan = sweep_jobs.toy_plan(trials)
         options = {"call": toy_trials.CALL, "poll": 0.0, **options}
-        return run(plan, results, launcher, "cpu", **options)
+        return run(RunConfig(plan, results, "cpu", **options), launcher)
 
     return start
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ablations.expand import Trial
 from ablations.plan import Plan
-from ablations.spec import Profile
+from ablations.profile import Profile
 from ablations.store.stamp import Stamp
 
 

@@ -13,6 +13,7 @@ from in_process import InProcess
 from small import SETTINGS
 
 from ablations.facts import training_code
+from ablations.jobs import RunConfig
 from ablations.launch import Changed
 from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, make_plan
@@ -70,11 +71,11 @@ def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record
             lambda: files["train"].unlink(),
         ):
             change()
-            with pytest.raises(Changed, match="the data of task g2p has changed since this sweep"):
-                run(plan, results, launcher, "cpu")
+            with pytest.raises(Changed, match="the data of task g2p has changed since this run"):
+                run(RunConfig(plan, results, "cpu"), launcher)
             assert kept(results) == []
             files["train"].write_text(whole)
-        assert run(plan, results, launcher, "cpu").total() == len(plan.trials)
+        assert run(RunConfig(plan, results, "cpu"), launcher).total() == len(plan.trials)
 
 
 @pytest.fixture
@@ -108,11 +109,11 @@ def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leave
         part.write_text(SOURCE.replace("super()", "1.0 * super()"))
     else:
         (part.parent / "edit").touch()
-    with pytest.raises(Changed, match=f"{PART} changed since this sweep began"):
-        run(plan, results, InProcess(), "cpu", [PART])
+    with pytest.raises(Changed, match=f"{PART} changed since this run began"):
+        run(RunConfig(plan, results, "cpu", [PART]), InProcess())
     assert f"{ours}.json" not in kept(results)
     part.write_text(SOURCE)
-    assert not run(plan, results, InProcess(), "cpu", [PART])["error"]
+    assert not run(RunConfig(plan, results, "cpu", [PART]), InProcess())["error"]
     assert f"{ours}.json" in kept(results)
 
 
@@ -125,5 +126,5 @@ def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
     part.write_text(SOURCE.replace("super()", "1.0 * super()"))
     plan = own_plan(ask)
     with pytest.raises(Changed, match=f"{PART} changed"):
-        run(plan, results, InProcess(), "cpu", [PART])
+        run(RunConfig(plan, results, "cpu", [PART]), InProcess())
     assert len(kept(results)) == 1, "the variant without the part"

@@ -13,7 +13,8 @@ from small import held
 from sweep_jobs import toy_plan
 from torch import nn
 
-from ablations.jobs import TIMING, BenchmarkJob, Setting, TrainingJob
+from ablations.benchmark_jobs import BenchmarkJob
+from ablations.jobs import TIMING, RunConfig, TrainingJob
 from ablations.launch import Event, Outcome
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
@@ -66,7 +67,7 @@ class Interrupted(LocalLauncher):
 def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, sweep: Sweep) -> None:
     plan = toy_plan({"a": {"do": "die"}})
     with Interrupted(1, preload=["toy_trials"]) as launcher, pytest.raises(KeyboardInterrupt):
-        run(plan, results, launcher, "cpu", call="toy_trials:train", poll=0.0)
+        run(RunConfig(plan, results, "cpu", call="toy_trials:train", poll=0.0), launcher)
     cut = held(results, "a")
     assert (cut.status, cut.attempts) == ("killed", 1)
     assert sweep({"a": {}}) == {"ok": 1}, "it is tried again without being asked for"
@@ -77,7 +78,7 @@ def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, swe
 
 def training(results: Results, *sources: str) -> TrainingJob:
     plan = toy_plan({"a": {}}, *sources)
-    made = TrainingJob([plan.trials["a"]], Setting(plan, results, "cpu", []))
+    made = TrainingJob([plan.trials["a"]], RunConfig(plan, results, "cpu", []))
     assert made.job()
     return made
 
@@ -143,7 +144,7 @@ def test_a_benchmark_that_fails_is_told_by_the_records_of_its_trials(results: Re
     plan = toy_plan({"a": {}, "b": {}})
     timings = {("throughput", "a"): [{"length": 16}]}
     plan.add([replace(trial, timings=timings) for trial in plan.trials.values()])
-    session = BenchmarkJob("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
+    session = BenchmarkJob("throughput", "a", ["a", "b"], RunConfig(plan, results, "cpu", []))
     for outcome in (
         Outcome("s", "killed", reason="SIGKILL"),
         Outcome("s", "done", {"measurements": {"a": [{"metric": "step_time"}]}}),

@@ -17,6 +17,7 @@ from small import DATA, SETTINGS, Trap, config, held, plan_document, question, t
 from torch import nn
 
 from ablations.commands import main
+from ablations.jobs import RunConfig
 from ablations.launch import Job, Outcome
 from ablations.plan import make_plan
 from ablations.runner import run
@@ -154,7 +155,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
         return work(replace(job, payload=payload), report)
 
     monkeypatch.setattr(here, "work", fail)
-    assert run(plan, results, here, "cpu")["error"] == 1
+    assert run(RunConfig(plan, results, "cpu"), here)["error"] == 1
     assert held(results, good).status in ("ok", "stuck", "diverged")
     assert held(results, bad).status == "error"
     assert main(["report", "--results", str(results.root)]) == 0

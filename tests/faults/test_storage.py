@@ -137,7 +137,7 @@ CONFIGS = [config(label, seed) for label in ("with", "without") for seed in rang
 
 def asked() -> dict[str, Any]:
     cells = [
-        {"variant": own["model"]["variant"], "seed": own["seed"], "trial": trial_of(own),
+        {"variant": own["model"]["variant"], "seed": own["seed"], "id": trial_of(own),
          "sources": ["quality"]}
         for own in CONFIGS
     ]  # fmt: skip

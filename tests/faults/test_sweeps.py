@@ -71,7 +71,7 @@ def test_a_real_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alon
 
     def begin(results: Results) -> subprocess.Popen[str]:
         words = ["run", question, "--profile", "smoke", "--seeds", "0-19", "--jobs", "2"]
-        return start(drivers, "-m", "experiments", *words, "--results", str(results.root))
+        return start(drivers, "-m", "ablations", *words, "--results", str(results.root))
 
     assert begin(alone).wait(20 * LONG) == 0
     moments, done = Random(0), []

@@ -20,7 +20,7 @@ from watching import LONG, Watch
 from ablations.launch import Launcher, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 
-JOBS = Path(__file__).parents[1] / "experiments"  # where worker_jobs.py is
+JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
 job = partial(launching.job, seconds=LONG)
 PATH = os.pathsep.join([str(JOBS), str(JOBS.parents[1])])
 

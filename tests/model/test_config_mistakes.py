@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.build import FAMILIES, build, resolve
+from model.build import REGISTRIES, build, resolve
 from model.config import ConfigError, Registry, choice, validate
 from model.flops import parameters
 from model.presets import load, names
@@ -304,11 +304,13 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def test_a_bare_name_means_what_is_written_here() -> None:
-    for family in FAMILIES:
-        if family.word != "model":
-            known = DEFAULTS.get(family.word, {})
-            for name in family.components:
-                assert family.resolve(name) == {"name": name, **known.get(name, {})}, family.word
+    for registry in REGISTRIES:
+        if registry.word != "model":
+            known = DEFAULTS.get(registry.word, {})
+            for name in registry.components:
+                assert registry.resolve(name) == {"name": name, **known.get(name, {})}, (
+                    registry.word
+                )
 
 
 PUBLISHED = {

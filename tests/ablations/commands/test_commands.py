@@ -20,7 +20,8 @@ from ablations.commands.arguments import cores, machine_of, names_of
 from ablations.commands.pages import print_answers
 from ablations.plan import Plan, make_plan
 from ablations.plan_document import merge_into
-from ablations.spec import experiments, find, find_profile, read_experiment
+from ablations.profile import find_profile
+from ablations.spec import experiments, find, read_experiment
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES

@@ -74,7 +74,7 @@ WORDS = [
     ("run norm --jobs 0", "--jobs: expected a whole number from 1, got '0'"),
     ("run --devices 1.5", "--devices: expected a whole number from 1, got '1.5'"),
     ("run --pack 0", "--pack: expected a whole number from 1, got '0'"),
-    ("show x --seed x", "--seed: expected a whole number from 0, got 'x'"),
+    ("show norm/g2p:post --seed 301", "--seed is gone: write it after the variant"),
     ("run --limit nan", "--limit: expected a number of seconds above 0, got 'nan'"),
     ("run --limit -5", "--limit"),
     ("run --seeds -1", "--seeds"),

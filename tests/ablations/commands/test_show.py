@@ -48,36 +48,33 @@ def results(tmp_path: Path) -> Results:
 
 
 def test_a_trial_is_found_by_what_people_call_it(results: Results) -> None:
-    for word, seed, number in [
-        ("blind:with", None, 1),  # the first that is run
-        ("blind:with", 202, 2),
-        ("blind:with:202", None, 2),
-        ("blind:none, causal", None, 11),
-        ("blind:'none, causal':202", None, 12),
-        ("norm:post:6", None, 101),
-        ("norm:post:12:202", None, 112),
-        ("norm [model.d_model=32]:post:6", None, 201),
-        ("00000000000b", None, 11),
+    for word, number in [
+        ("blind:with", 1),  # the first that is run
+        ("blind:with:202", 2),
+        ("blind:none, causal", 11),
+        ("blind:'none, causal':202", 12),
+        ("norm:post:6", 101),
+        ("norm:post:12:202", 112),
+        ("norm [model.d_model=32]:post:6", 201),
+        ("00000000000b", 11),
     ]:
-        assert trial_of(word, results, seed) == trial(number), word
+        assert trial_of(word, results) == trial(number), word
 
 
 def test_who_is_not_found_is_told_in_one_line_who_there_is(results: Results) -> None:
-    for word, seed, says in [
-        ("blnd:with", None, "no experiment 'blnd' in {}. Did you mean 'blind'?"),
-        ("blind:wth", None, "no variant 'wth' in blind. Did you mean 'with'?"),
-        ("blind:zzz", None, "no variant 'zzz' in blind. Choose from: with, 'none, causal'."),
-        ("blind:with", 7, "blind:with has no seed 7: it has 200, 201, 202"),
-        ("blind:with:200", None, "blind:with seed 200 has not been run in {} yet"),
-        ("blind:with:201", 202, "blind:with:201 --seed 202: two seeds; leave one out"),
-        ("norm:post", None, "no variant 'post' in norm. Did you mean 'post:6'?"),
-        ("00000000000b", 201, "--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"),
-        ("00000000000", None, "4 trials '00000000000…' in {}"),
-        ("0f0f0f", None, "no trial '0f0f0f…' in {}"),
-        ("blind", None, "'blind': a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or"),
+    for word, says in [
+        ("blnd:with", "no experiment 'blnd' in {}. Did you mean 'blind'?"),
+        ("blind:wth", "no variant 'wth' in blind. Did you mean 'with'?"),
+        ("blind:zzz", "no variant 'zzz' in blind. Choose from: with, 'none, causal'."),
+        ("blind:with:7", "blind:with has no seed 7: it has 200, 201, 202"),
+        ("blind:with:200", "blind:with seed 200 has not been run in {} yet"),
+        ("norm:post", "no variant 'post' in norm. Did you mean 'post:6'?"),
+        ("00000000000", "4 trials '00000000000…' in {}"),
+        ("0f0f0f", "no trial '0f0f0f…' in {}"),
+        ("blind", "'blind': a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or"),
     ]:
         with pytest.raises(ConfigError) as refused:
-            trial_of(word, results, seed)
+            trial_of(word, results)
         (line,) = refused.value.problems
         assert line.startswith(says.format(results.root)), line
 
@@ -85,7 +82,7 @@ def test_who_is_not_found_is_told_in_one_line_who_there_is(results: Results) -> 
 def test_a_trial_is_shown_with_settings_and_measurements(
     results: Results, say: Callable[..., tuple[int, str, str]]
 ) -> None:
-    code, out, _ = say("show", "blind:with", "--seed", "202", "--results", str(results.root))
+    code, out, _ = say("show", "blind:with:202", "--results", str(results.root))
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == f"{trial(2)} ok"

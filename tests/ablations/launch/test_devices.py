@@ -11,7 +11,7 @@ import pytest
 from in_process import InProcess
 from small import held, question
 
-from ablations.jobs import Setting, TrainingJob
+from ablations.jobs import RunConfig, TrainingJob
 from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, make_plan
@@ -36,9 +36,9 @@ def folders(
 ) -> dict[int, Results]:
     """What is left of the same plan on one device and on two."""
     found = {devices: Results(tmp_path_factory.mktemp(f"on{devices}")) for devices in (1, 2)}
-    run(plan, found[1], InProcess(), "cpu")
+    run(RunConfig(plan, found[1], "cpu"), InProcess())
     with LocalLauncher(1) as launcher:
-        run(plan, found[2], launcher, "cpu", devices=2)
+        run(RunConfig(plan, found[2], "cpu", devices=2), launcher)
     return found
 
 
@@ -63,12 +63,12 @@ def test_two_devices_leave_the_records_of_one(
     assert folders[2].weights(trial).exists()
     assert not folders[2].unfinished(trial).exists()
     assert [(r.env["devices"], r.env["threads"]) for r in (one, two)] == [(1, 1), (2, 1)]
-    assert run(plan, folders[2], here, "cpu") == {}, "it is not trained again on one"
+    assert run(RunConfig(plan, folders[2], "cpu"), here) == {}, "it is not trained again on one"
 
 
 def job_of(plan: Plan, results: Results, device: str) -> Job:
     share = 0.0 if device == "cpu" else 1.0
-    setting = Setting(plan, results, device, [], devices=2, accelerators=share)
+    setting = RunConfig(plan, results, device, [], devices=2, accelerators=share)
     job = TrainingJob([next(iter(plan.trials.values()))], setting).job()
     assert job is not None
     return job
@@ -82,7 +82,7 @@ def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
     assert (on_cpu.threads, on_cpu.accelerators) == (2, 0.0)
     assert (elsewhere.threads, elsewhere.accelerators) == (2, 2.0)
     assert on_cpu.payload["devices"] == elsewhere.payload["devices"] == 2
-    setting = Setting(plan, results, "cuda", [], accelerators=1.0, workers=4)
+    setting = RunConfig(plan, results, "cuda", [], accelerators=1.0, workers=4)
     shares = [setting.share(devices) for devices in (1, 3)]
     assert shares == [0.25, 3.0], "several are a trial's own, whatever shares a single one"
 

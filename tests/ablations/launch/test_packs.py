@@ -12,10 +12,11 @@ from in_process import InProcess
 from small import SETTINGS, held
 
 from ablations.expand import Trial
-from ablations.jobs import Setting, TrainingJob
+from ablations.jobs import RunConfig, TrainingJob
 from ablations.launch import Job, Outcome
+from ablations.passes import Passes, can_pack
 from ablations.plan import Plan, make_plan
-from ablations.runner import Passes, can_pack, run
+from ablations.runner import run
 from ablations.signals import Stopped
 from ablations.store.record import Record
 from ablations.store.results import Results
@@ -51,10 +52,10 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     plan: Plan, tmp_path: Path, here: InProcess
 ) -> None:
     singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
-    expected = run(plan, singly, here, "cpu")
+    expected = run(RunConfig(plan, singly, "cpu"), here)
     here.jobs.clear()
     begun = time.perf_counter()
-    assert run(plan, together, here, "cpu", pack=3) == expected
+    assert run(RunConfig(plan, together, "cpu", pack=3), here) == expected
     elapsed = time.perf_counter() - begun
     assert sizes(here.jobs) == [3, 3]
     for trial, want in plan.trials.items():
@@ -71,7 +72,7 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     ]
     assert files[0] == files[1]
     here.jobs.clear()
-    run(plan, together, here, "cpu", pack=3)
+    run(RunConfig(plan, together, "cpu", pack=3), here)
     assert here.jobs == [], "nothing is left to do"
 
 
@@ -79,7 +80,7 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
 
 
 def passes(plan: Plan, results: Results, pack: int) -> dict[int, list[TrainingJob]]:
-    setting = Setting(plan, results, "cpu", [], limit=10.0, accelerators=1.0)
+    setting = RunConfig(plan, results, "cpu", [], limit=10.0, accelerators=1.0)
     return Passes(plan, pack).of(plan.trials.values(), set(plan.trials), setting)
 
 
@@ -155,7 +156,7 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
         return Outcome(job.id, "oom", reason="too much")
 
     here.work = work  # type: ignore[method-assign]
-    counts = run(plan, results, here, "cpu", poll=0, pack=3)
+    counts = run(RunConfig(plan, results, "cpu", poll=0, pack=3), here)
     assert sizes(here.jobs) == [3, 1, 1, 1, 3]
     assert counts.total() == 6
     assert not counts["oom"]

@@ -17,6 +17,7 @@ from in_process import InProcess
 from launching import ray_cluster
 from small import facts
 
+from ablations.jobs import RunConfig
 from ablations.launch import Job, Outcome
 from ablations.launch.ray import RayLauncher, connect, refuse_open_cluster
 from ablations.plan import make_plan
@@ -32,7 +33,7 @@ LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # as Ray calls it
 
 
 def command(question: str, folder: Path, *words: str) -> list[str]:
-    start = [sys.executable, "-m", "experiments", "run", question, "--profile", "smoke"]
+    start = [sys.executable, "-m", "ablations", "run", question, "--profile", "smoke"]
     return [*start, "--results", str(folder), *words]
 
 
@@ -89,12 +90,14 @@ class Machines:
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)
 
     def kill_worker(self) -> None:
-        """One that has run a job, as the kernel would."""
-        workers = [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if "ray::run_here" in (process.info["cmdline"] or [""])[0]
-        ]
+        """One that runs a job, as the kernel would; between two passes none does."""
+        workers: list[psutil.Process] = []
+        while not workers:
+            workers = [
+                process
+                for process in psutil.process_iter(["cmdline"])
+                if "ray::run_here" in (process.info["cmdline"] or [""])[0]
+            ]
         workers[0].send_signal(signal.SIGKILL)
 
     def close(self) -> None:
@@ -133,9 +136,9 @@ def own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_path: Path) -> None:
     plan = make_plan([ask()], "smoke", {}, [0])
-    run_plan(plan, Results(tmp_path / "here"), InProcess(), "cpu")
+    run_plan(RunConfig(plan, Results(tmp_path / "here"), "cpu"), InProcess())
     with on_cluster() as launcher:
-        run_plan(plan, Results(tmp_path / "there"), launcher, "cpu")
+        run_plan(RunConfig(plan, Results(tmp_path / "there"), "cpu"), launcher)
     here, there = facts(Results(tmp_path / "here")), facts(Results(tmp_path / "there"))
     assert len(there) == 2
     assert there == here

@@ -18,6 +18,7 @@ from small_plans import record_of, without_timings
 
 from ablations.commands import main
 from ablations.evaluations.quality import Quality
+from ablations.jobs import RunConfig
 from ablations.launch import Event, Job, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
@@ -172,12 +173,12 @@ def plan(ask: Ask) -> Plan:
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
     rival = list(plan.trials)[1]
     mend = break_jobs(here, lambda job: Outcome(job.id, "oom") if job.id == rival else None)
-    run(plan, results, here, "cpu", poll=0)
+    run(RunConfig(plan, results, "cpu", poll=0), here)
     mend()
     here.jobs.clear()
-    assert run(plan, results, here, "cpu") == {EARLIER: 1}
+    assert run(RunConfig(plan, results, "cpu"), here) == {EARLIER: 1}
     assert here.jobs == []
-    assert EARLIER not in run(plan, results, here, "cpu", rerun="failed")
+    assert EARLIER not in run(RunConfig(plan, results, "cpu", rerun="failed"), here)
     assert rival in [job.id for job in here.jobs]
     record = held(results, rival)
     assert record.status in ("ok", "stuck")
@@ -191,7 +192,7 @@ def test_a_process_that_could_not_be_started_is_tried_again(
     rival = list(plan.trials)[1]
     refused = [Outcome(rival, "error", reason="too many processes", began=False)]
     break_jobs(here, lambda job: refused.pop() if job.id == rival and refused else None)
-    run(plan, results, here, "cpu", poll=0)
+    run(RunConfig(plan, results, "cpu", poll=0), here)
     assert held(results, rival).attempts == 2
     assert not held(results, rival).reason or held(results, rival).status == "stuck"
 
@@ -203,7 +204,7 @@ def test_a_measure_that_fails_costs_itself_alone(
         raise RuntimeError("no room")
 
     monkeypatch.setattr(Quality, "measure", fail)
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     record = held(results, next(iter(plan.trials)))
     assert list(record.sources) == ["throughput"]
     assert record.failures == {"quality": "RuntimeError: no room"}
@@ -214,16 +215,16 @@ def test_a_measure_that_fails_costs_itself_alone(
 def test_a_stale_record_is_named_and_made_anew_when_asked(
     plan: Plan, results: Results, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     trial = next(iter(plan.trials))
     stale = held(results, trial)
     stale.env["code"] = {"model/norms.py": "other"}
     results.write(stale)
     here.jobs.clear()
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     assert here.jobs == []
     assert "1 records were made by other code" in capsys.readouterr().err
-    run(plan, results, here, "cpu", rerun="stale")
+    run(RunConfig(plan, results, "cpu", rerun="stale"), here)
     assert here.jobs[0].id == trial
     fresh = held(results, trial)
     assert fresh.env["code"] == plan.trials[trial].code
@@ -233,13 +234,13 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     plan: Plan, results: Results, here: Any
 ) -> None:
     mend = break_jobs(here, lambda job: Outcome(job.id, "killed") if ":" in job.id else None)
-    assert run(plan, results, here, "cpu", poll=0)["killed"] == 1
+    assert run(RunConfig(plan, results, "cpu", poll=0), here)["killed"] == 1
     calls = [job.call.rpartition(":")[2] for job in here.jobs]
     assert calls == ["run_trials", "run_trials", *["run_benchmark"] * 3]
     assert [[*held(results, trial).sources] for trial in plan.trials] == [["quality"]] * 2
     mend()
     here.jobs.clear()
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     assert [job.call for job in here.jobs] == ["ablations.worker:run_benchmark"]
     assert all("throughput" in held(results, trial).sources for trial in plan.trials)
 
@@ -260,7 +261,8 @@ def test_a_run_goes_seed_by_seed_and_tells_of_each_pass_but_the_last(
 
     here.work = work
     ended: list[tuple[int, int, int]] = []
-    run(plan, results, here, "cpu", after_pass=lambda *both: ended.append((*both, len(here.jobs))))
+    config = RunConfig(plan, results, "cpu")
+    run(config, here, lambda *both: ended.append((*both, len(here.jobs))))
     trained = {trial: want.config["seed"] for trial, want in plan.trials.items() if want.trained}
     told = [trained.get(job.id, "timed" if ":" in job.id else "counted") for job in here.jobs]
     assert [[word, len([*some])] for word, some in itertools.groupby(told)] == [
@@ -281,11 +283,11 @@ def test_where_a_place_is_added_the_times_of_the_others_stay(
         made.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
         return made
 
-    run(plan(4), results, here, "cpu")
+    run(RunConfig(plan(4), results, "cpu"), here)
     trials = [*plan(4).trials]
     before = [taken(held(results, trial)) for trial in trials]
     here.jobs.clear()
-    run(plan(4, 6), results, here, "cpu")
+    run(RunConfig(plan(4, 6), results, "cpu"), here)
     (job,) = here.jobs
     assert [at["length"] for at in job.payload["places"]] == [6]
     for trial, old in zip(trials, before, strict=True):
@@ -317,7 +319,7 @@ def test_a_plan_is_merged_where_no_other_sweep_can_merge_its_own(
         return merge_into(*both)
 
     monkeypatch.setattr("ablations.runner.merge_into", merge)
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     assert results.read_plan()["experiments"]
 
 
@@ -325,7 +327,7 @@ def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
     plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 12. Both write to the trial's record: one of the two would be lost."""
-    run(without_timings(plan), results, here, "cpu")
+    run(RunConfig(without_timings(plan), results, "cpu"), here)
     here.jobs.clear()
     other = Leases(results.root / "leases")
     assert other.take(list(plan.trials)[1])
@@ -336,7 +338,7 @@ def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
         other.release_all()
 
     monkeypatch.setattr("ablations.runner.time.sleep", end_the_other)
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     assert waited == [0]
     assert [job.call for job in here.jobs] == ["ablations.worker:run_benchmark"]
 
@@ -347,7 +349,7 @@ def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
     """Fault 12."""
     rival = list(plan.trials)[1]
     break_jobs(here, lambda job: Outcome(job.id, "error") if job.id == rival else None)
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     here.jobs.clear()
     take = Leases.take
 
@@ -357,7 +359,7 @@ def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
         return take(leases, *names)
 
     monkeypatch.setattr(Leases, "take", take_late)
-    run(plan, results, here, "cpu", rerun="failed")
+    run(RunConfig(plan, results, "cpu", rerun="failed"), here)
     assert here.jobs == []
 
 
@@ -377,7 +379,7 @@ def test_what_was_computed_under_a_lease_that_was_lost_is_dropped(
 
     break_jobs(here, lose)
     with other:
-        counts = run(plan, results, here, "cpu", poll=0)
+        counts = run(RunConfig(plan, results, "cpu", poll=0), here)
         assert counts["dropped"] == 1
         assert results.read(rival) is None
         assert [lease.name for lease in other.live()] == [rival] * used
@@ -405,14 +407,14 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
     (trial,) = plan.trials
     stopped, alone = Results(tmp_path / "stopped"), Results(tmp_path / "alone")
     with Interrupted(1) as launcher, pytest.raises(KeyboardInterrupt):
-        run(plan, stopped, launcher, "cpu")
+        run(RunConfig(plan, stopped, "cpu"), launcher)
     assert stopped.read(trial) is None
     assert stopped.unfinished(trial).exists()
     earlier = float(read_words(stopped.unfinished(trial))["seconds"])
     assert Leases(stopped.root / "leases").live() == []
     for results in (stopped, alone):
         with LocalLauncher(1) as launcher:
-            run(plan, results, launcher, "cpu")
+            run(RunConfig(plan, results, "cpu"), launcher)
     assert losses(held(stopped, trial)) == losses(held(alone, trial))
     assert len(losses(held(alone, trial))) > 100
     assert held(stopped, trial).attempts == 1
@@ -427,11 +429,11 @@ def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
     trial = next(iter(plan.trials))
     with monkeypatch.context() as patch:
         patch.setattr(Quality, "measure", lambda *_: signal.raise_signal(signal.SIGTERM))
-        run(plan, results, here, "cpu")
+        run(RunConfig(plan, results, "cpu"), here)
     assert list(held(results, trial).sources) == ["throughput"]
     assert not held(results, trial).failures
     here.jobs.clear()
-    run(plan, results, here, "cpu")
+    run(RunConfig(plan, results, "cpu"), here)
     assert list(held(results, trial).sources) == ["throughput", "quality"]
     asked = [each for job in here.jobs for each in job.payload["trials"]]
     assert all(each["record"] for each in asked), "nothing was trained again"

@@ -25,6 +25,7 @@ from small_plans import planned
 from toy_slurm import ToySlurm
 from watching import LONG
 
+from ablations.jobs import RunConfig
 from ablations.launch import Event, Job, Outcome, Progress
 from ablations.launch.slurm import SlurmLauncher, SlurmProfile, read_slurm_profile
 from ablations.runner import run
@@ -315,7 +316,7 @@ def test_a_run_of_which_one_job_lost_its_machine_gives_the_records_of_one_here(
     file.write_text(json.dumps(question(task="recall", metric="accuracy", settings=SETTINGS)))
     plan = planned(str(file), seeds=[0], **LONG_ENOUGH)
     here, there = Results(tmp_path / "here"), Results(tmp_path / "there")
-    assert run(plan, here, InProcess(), "cpu").total() == 2
+    assert run(RunConfig(plan, here, "cpu"), InProcess()).total() == 2
     lost: list[str] = []
     steps: list[float] = []  # how far that job was, and is when it goes on
 
@@ -327,7 +328,7 @@ def test_a_run_of_which_one_job_lost_its_machine_gives_the_records_of_one_here(
             steps.append(event.fraction)
 
     with Meddled(there.root, take_machine) as launcher:
-        assert run(plan, there, launcher, "cpu").total() == 2
+        assert run(RunConfig(plan, there, "cpu"), launcher).total() == 2
     assert facts(there) == facts(here)
     assert len(facts(here)) == 2
     begun_again = steps.index(0.0)

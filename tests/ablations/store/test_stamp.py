@@ -13,7 +13,8 @@ import pytest
 from ablations.config import resolve_trial
 from ablations.expand import expand
 from ablations.facts import source_code, training_code
-from ablations.spec import experiments, read_experiment, read_profile
+from ablations.profile import read_profile
+from ablations.spec import experiments, read_experiment
 from ablations.store.identity import canonical_json
 from ablations.store.stamp import changed, digest_of, stamp
 from ablations.train.config import OPTIMIZER, SCHEDULE, SGD, ConstantRate

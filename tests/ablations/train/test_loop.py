@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from ablations.config import FOLDER, override, read_yaml, resolve_trial
 from ablations.expand import expand
-from ablations.spec import experiments, read_experiment, read_profile
+from ablations.profile import read_profile
+from ablations.spec import experiments, read_experiment
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
 from ablations.train.checkpoint import Checkpointer, copied

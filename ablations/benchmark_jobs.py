@@ -1,0 +1,131 @@
+"""Benchmarks that a run has to do: one session for each baseline, alone on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ablations.expand import Timings
+from ablations.jobs import NOTHING_LEFT, TIMING, Ended, Holds, RunConfig
+from ablations.launch import Job, Outcome
+from ablations.missing import is_timed_with, untimed
+from ablations.store.identity import canonical_json
+from ablations.store.record import Measurement, Record
+
+if TYPE_CHECKING:
+    from ablations.measurement import Place
+
+
+class BenchmarkJob:
+    """One session on the clock: the trials that have no times yet, beside their reference.
+
+    It leases its trials, whose records it writes to, and the machine, which it needs to itself.
+    """
+
+    def __init__(
+        self, measure: str, reference: str, trials: Iterable[str], config: RunConfig
+    ) -> None:
+        self.id = self.settings = f"{measure}:{reference}"
+        self._measure, self._reference = measure, config.plan.trials[reference]
+        self.trials, self._config = list(trials), config
+        self.trained = self._reference.trained
+        self.title = f"{measure} of {len(self.trials)} beside {self._reference.title}"
+        self.leases = (self.id, TIMING, *self.trials)
+
+    def job(self) -> Job | None:
+        config, wanted = self._config, self._config.plan.trials
+        lacking = {name: self._lacking(name, config.results.read(name)) for name in self.trials}
+        candidates = {name: wanted[name].config for name in self.trials if lacking[name]}
+        if not candidates:
+            return None
+        # A few more than some of them lack: what is timed together can be compared.
+        places = {canonical_json(at): dict(at) for each in lacking.values() for at in each}
+        timed = [wanted[name] for name in (self._reference.id, *candidates)]
+        payload = {
+            **config.payload,
+            "measure": self._measure,
+            "code": self._reference.source_code(self._measure),
+            "models": {file: digest for each in timed for file, digest in each.code.items()},
+            "against": self._reference.id,
+            "reference": self._reference.config,
+            "candidates": candidates,
+            "untrained": [each.id for each in timed if not each.trained],
+            "places": list(places.values()),
+            "timing": config.plan.profile.timing,
+        }
+        return Job(
+            self.id,
+            "ablations.worker:run_benchmark",
+            payload,
+            seconds=config.limit,
+            accelerators=config.accelerators,
+            alone=True,
+            reads=self._reference.files,
+        )
+
+    def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
+        """Write its times, or why there are none, into the record of each trial that is leased."""
+        status, reason = outcome.status, outcome.reason or ""
+        for name in self.trials:
+            record = self._config.results.read(name)
+            if record is None or not self._lacking(name, record) or not holds(name):
+                continue
+            own, why = outcome.status, outcome.reason or ""
+            try:
+                if outcome.value is not None:
+                    record, own = self._timed(record, outcome.value), "done"
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                own, why = status, reason = "error", f"no measurements: {error!r}"
+            if own != "done":
+                record.failures[self._measure] = f"{own} ({why})"
+            self._config.results.write(record)
+        status = "timed" if status == "done" else status
+        return [Ended(self.id, self.title, status, outcome.seconds, reason)]
+
+    def nothing_left(self) -> list[Ended]:
+        return [Ended(self.id, self.title, NOTHING_LEFT)]
+
+    def _lacking(self, trial: str, record: Record | None) -> Sequence[Place]:
+        """Where a trial has not been timed beside the reference."""
+        wanted = self._config.plan.trials
+        pair = self._measure, self._reference.id
+        return untimed(wanted[trial], record, wanted).get(pair, ())
+
+    def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
+        """A record with the times that a session took of its trial."""
+        against = self._reference.id
+        measurements = [
+            Measurement(**measurement) for measurement in taken["measurements"][record.id]
+        ]
+        for measurement in measurements:
+            own = "" if measurement.session is None else f".{measurement.session}"  # its process
+            measurement.session, measurement.baseline = f"{taken['session']}{own}", against
+        made_by = self._config.plan.trials[record.id].source_code(self._measure)
+        if record.sources.get(self._measure) == made_by:
+            taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
+            # Elsewhere beside the reference as it is now: beside an older one it is out of date.
+            is_current = is_timed_with(record, self._measure, against, self._reference)
+            measurements += [  # beside other references those stay
+                each
+                for each in record.measurements
+                if each.source == self._measure
+                and (
+                    each.baseline != against
+                    or (is_current and canonical_json(each.coordinates) not in taken_now)
+                )
+            ]
+        session = taken["env"] | {"source": self._measure, "baseline": against}
+        sessions = {**record.env.get("sessions", {}), taken["session"]: session}
+        timed = replace(record, env={**record.env, "sessions": sessions})
+        timed.take(self._measure, made_by, measurements)
+        return Record.from_dict(timed.to_dict())
+
+
+def benchmarks(lacks: Mapping[str, Timings], config: RunConfig) -> list[BenchmarkJob]:
+    """One session for each reference: the trials that lack times beside it."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for trial, pairs in lacks.items():
+        for pair in pairs:
+            groups.setdefault(pair, []).append(trial)
+    return [BenchmarkJob(*pair, trials, config) for pair, trials in groups.items()]
