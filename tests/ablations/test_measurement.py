@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -208,8 +207,7 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
             return call
 
     monkeypatch.setitem(MEASUREMENT.components, "planted", Planted)
-    clock = SimpleNamespace(perf_counter=lambda: now, process_time=lambda: now)
-    monkeypatch.setattr("ablations.benchmarks.session.time", clock)
+    monkeypatch.setattr("ablations.benchmarks.session.time.perf_counter", lambda: now)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
     found, control = session(ask, measure="planted")
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
