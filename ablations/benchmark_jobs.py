@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 
 class BenchmarkJob:
-    """One session on the clock: the trials that have no times yet, beside their reference.
+    """One session on the clock: the trials that have no times yet, with their baseline.
 
     It leases its trials, whose records it writes to, and the machine, which it needs to itself.
     """
 
     def __init__(
-        self, measure: str, reference: str, trials: Iterable[str], config: RunConfig
+        self, measure: str, baseline: str, trials: Iterable[str], config: RunConfig
     ) -> None:
-        self.id = self.settings = f"{measure}:{reference}"
-        self._measure, self._reference = measure, config.plan.trials[reference]
+        self.id = self.settings = f"{measure}:{baseline}"
+        self._measure, self._baseline = measure, config.plan.trials[baseline]
         self.trials, self._config = list(trials), config
-        self.trained = self._reference.trained
-        self.title = f"{measure} of {len(self.trials)} beside {self._reference.title}"
+        self.trained = self._baseline.trained
+        self.title = f"{measure} of {len(self.trials)} with {self._baseline.title}"
         self.leases = (self.id, TIMING, *self.trials)
 
     def job(self) -> Job | None:
         config, wanted = self._config, self._config.plan.trials
-        lacking = {name: self._lacking(name, config.results.read(name)) for name in self.trials}
-        candidates = {name: wanted[name].config for name in self.trials if lacking[name]}
+        untimed_at = {name: self._untimed(name, config.results.read(name)) for name in self.trials}
+        candidates = {name: wanted[name].config for name in self.trials if untimed_at[name]}
         if not candidates:
             return None
         # A few more than some of them lack: what is timed together can be compared.
-        places = {canonical_json(at): dict(at) for each in lacking.values() for at in each}
-        timed = [wanted[name] for name in (self._reference.id, *candidates)]
+        places = {canonical_json(at): dict(at) for each in untimed_at.values() for at in each}
+        timed = [wanted[name] for name in (self._baseline.id, *candidates)]
         payload = {
             **config.payload,
             "measure": self._measure,
-            "code": self._reference.source_code(self._measure),
+            "code": self._baseline.source_code(self._measure),
             "models": {file: digest for each in timed for file, digest in each.code.items()},
-            "against": self._reference.id,
-            "reference": self._reference.config,
+            "against": self._baseline.id,
+            "reference": self._baseline.config,
             "candidates": candidates,
             "untrained": [each.id for each in timed if not each.trained],
             "places": list(places.values()),
@@ -61,7 +61,7 @@ class BenchmarkJob:
             seconds=config.limit,
             accelerators=config.accelerators,
             alone=True,
-            reads=self._reference.files,
+            reads=self._baseline.files,
         )
 
     def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
@@ -69,7 +69,7 @@ class BenchmarkJob:
         status, reason = outcome.status, outcome.reason or ""
         for name in self.trials:
             record = self._config.results.read(name)
-            if record is None or not self._lacking(name, record) or not holds(name):
+            if record is None or not self._untimed(name, record) or not holds(name):
                 continue
             own, why = outcome.status, outcome.reason or ""
             try:
@@ -86,15 +86,15 @@ class BenchmarkJob:
     def nothing_left(self) -> list[Ended]:
         return [Ended(self.id, self.title, NOTHING_LEFT)]
 
-    def _lacking(self, trial: str, record: Record | None) -> Sequence[Place]:
-        """Where a trial has not been timed beside the reference."""
+    def _untimed(self, trial: str, record: Record | None) -> Sequence[Place]:
+        """Where a trial has not been timed with the baseline."""
         wanted = self._config.plan.trials
-        pair = self._measure, self._reference.id
+        pair = self._measure, self._baseline.id
         return untimed(wanted[trial], record, wanted).get(pair, ())
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
-        against = self._reference.id
+        against = self._baseline.id
         measurements = [
             Measurement(**measurement) for measurement in taken["measurements"][record.id]
         ]
@@ -104,9 +104,9 @@ class BenchmarkJob:
         made_by = self._config.plan.trials[record.id].source_code(self._measure)
         if record.sources.get(self._measure) == made_by:
             taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
-            # Elsewhere beside the reference as it is now: beside an older one it is out of date.
-            is_current = is_timed_with(record, self._measure, against, self._reference)
-            measurements += [  # beside other references those stay
+            # Times at other places stay if the baseline's code is the same.
+            is_current = is_timed_with(record, self._measure, against, self._baseline)
+            measurements += [  # those with other baselines stay
                 each
                 for each in record.measurements
                 if each.source == self._measure
@@ -123,7 +123,7 @@ class BenchmarkJob:
 
 
 def benchmarks(lacks: Mapping[str, Timings], config: RunConfig) -> list[BenchmarkJob]:
-    """One session for each reference: the trials that lack times beside it."""
+    """One session for each baseline: the trials that lack times with it."""
     groups: dict[tuple[str, str], list[str]] = {}
     for trial, pairs in lacks.items():
         for pair in pairs:

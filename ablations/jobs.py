@@ -128,7 +128,7 @@ class TrainingJob:
         )
 
     def _asked(self, trial: Trial) -> dict[str, Any] | None:
-        """What a worker is told of a trial; None where nothing of it is left to do."""
+        """What a worker needs to know of a trial; None where nothing of it is left to do."""
         config, results = self._config, self._config.results
         # What was to be made anew has been, if the file is another one now.
         is_same = self._file(trial.id) == self._files[trial.id]
@@ -140,14 +140,14 @@ class TrainingJob:
         if not lacks.work:
             return None
         record = lacks.measure[0][1] if lacks.measure else None
-        owed = trial.sources if record is None else missing_sources(trial, record)
+        sources = trial.sources if record is None else missing_sources(trial, record)
         return {
             "trial": trial.id,
             "config": trial.config,
             "trained": trial.trained,
             "counts": trial.counts,
             "code": trial.code,
-            "sources": {name: trial.source_code(name) for name in owed},
+            "sources": {name: trial.source_code(name) for name in sources},
             "record": None if record is None else record.to_dict(),
         }
 
@@ -230,7 +230,7 @@ class TrainingJob:
 
 
 def set_aside(lacks: Missing, results: Results) -> list[str]:
-    """Move unusable records out of the way; what to tell of each."""
+    """Move unusable records out of the way; a line for each."""
     return [
         f"{error}; kept as {results.set_aside(trial).name}"
         for trial, error in lacks.unusable.items()

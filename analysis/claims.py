@@ -271,17 +271,20 @@ def expected_errors(found: Sequence[Row], contrasts: pd.DataFrame) -> str:
 # --- in words
 
 
-def lines(claim: Row) -> list[str]:
+def lines(claim: Row, evidence: Evidence) -> list[str]:
     """A claim for the terminal: its verdict, then a line for each prediction."""
     reason = f" ({claim['reason']})" if claim["reason"] else ""
     scope = claim["scope"]
     size = "" if scope["parameters"] is None else f", {scope['parameters']:,} parameters"
     partial = "" if claim["done"] == claim["trials"] else ", partial"
+    metrics = evidence.loaded.experiments[scope["experiment"]]["metrics"]
+    texts = [plain(finding_text(each, metrics)) for each in claim["findings"]]
+    words = [each["verdict"] for each in claim["findings"]]
     return [
         f"{claim['id']}: {claim['verdict']}{reason}",
         f"  {claim['statement']} ({claim['source']})",
         f"  {scope['experiment']} on {scope['task']}{size}, n = {claim['n']}{partial}",
-        *(f"  {each['verdict']}: {plain(finding_text(each, {}))}" for each in claim["findings"]),
+        *(f"  {word}: {text}" for word, text in zip(words, texts, strict=True)),
         *([f"  would decide it: {claim['remedy']}"] if claim["remedy"] else []),
     ]
 

@@ -250,7 +250,7 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
             "experiment": row["experiment"],
             "variant": short(row["name"]),
             "verdict": row["reason"] or row["verdict"],
-            "timed": row["metric"].replace("_", " "),
+            "timed": row["metric_title"],
             "where": row["where"],
             "against": row["compared_with"],
             "machine": row["machine"],

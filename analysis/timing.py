@@ -26,19 +26,8 @@ WALKED = ("length", "position")  # coordinates that a curve can follow
 FEWEST = 3  # points of a curve
 COLUMNS = [
     *("experiment", "task", "variant", "factors", "name", "baseline", "seed", "trial", "metric"),
-    *(
-        "where",
-        "coordinates",
-        "compared_with",
-        "session",
-        "machine",
-        "noisy",
-        "n",
-        "ratio",
-        "low",
-        "high",
-    ),
-    *("logs", "floor"),
+    *("metric_title", "where", "coordinates", "compared_with", "session", "machine", "noisy"),
+    *("n", "ratio", "low", "high", "logs", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
     *("peak_memory", "baseline_peak_memory", "tokens_per_second"),
 ]
@@ -82,6 +71,7 @@ def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], flo
         **{key: first[key] for key in (*TRIAL, "metric")},
         **{"task": entry["task"], "baseline": baseline},
         "name": variant_name(label, first["factors"]),
+        "metric_title": loaded.title(name, first["metric"]),
         **{"where": where_of(first["coordinates"]), "coordinates": first["coordinates"]},
         **{"session": session, "noisy": provenance.is_noisy(record, session)},
         "compared_with": ", ".join(part for part in (baseline, where_of(elsewhere)) if part),

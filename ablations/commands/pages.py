@@ -54,7 +54,7 @@ def claims(options: Namespace) -> int:
         print_json(found)
         return 0
     for claim in found:
-        print_lines([*lines(claim), ""])
+        print_lines([*lines(claim, evidence), ""])
     if not found:
         print("The plan registers no claims.")
     return 0
@@ -155,7 +155,7 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
         print_table(list(view), view.astype(str).to_numpy().tolist())
     for claim in found[:MOST_CLAIMS]:
         print()
-        print_lines(lines(claim))
+        print_lines(lines(claim, evidence))
     for rest, what in ((names[MOST_TABLES:], "tables"), (found[MOST_CLAIMS:], "claims")):
         if rest:
             print(f"\nand {len(rest)} more {what}: see the page")

@@ -22,8 +22,8 @@ from ablations.store.schema import (
     TRIAL,
     RecordError,
     check_schema,
+    encode,
     parse,
-    seal,
 )
 from ablations.store.stamp import Stamp, changed
 
@@ -204,7 +204,7 @@ class Record:
     def from_dict(cls, plain: Any) -> Record:
         """A record from parsed JSON; a RecordError says in one line what is wrong with it."""
         check_schema(plain)
-        return parse(b"{" + seal(plain).partition(b"\n")[2], RECORD)
+        return parse(b"{" + encode(plain).partition(b"\n")[2], RECORD)
 
 
 RECORD = TypeAdapter(Record)

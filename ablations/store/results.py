@@ -13,14 +13,14 @@ from typing import Any
 from ablations.store.files import NotAFileError, beside, cleared, read_file, write_atomic
 from ablations.store.plan_file import PLAN
 from ablations.store.record import RECORD, Record
-from ablations.store.schema import TRIAL, NewerRecordError, RecordError, seal, unseal
+from ablations.store.schema import TRIAL, NewerRecordError, RecordError, decode, encode
 
 _ANEW = "move it away and run again: no record is lost"
 
 
 def _record(data: bytes, trial: str) -> Record:
     """The record in these bytes, if it is whole and of this trial."""
-    record = unseal(data, RECORD)
+    record = decode(data, RECORD)
     if record.id != trial:
         raise RecordError(f"holds trial {record.id}")
     record.check()
@@ -55,7 +55,7 @@ class Results:
             path.unlink(missing_ok=True)
 
     def write(self, record: Record) -> None:
-        data = seal(record.to_dict())
+        data = encode(record.to_dict())
         _record(data, record.id)
         write_atomic(self.path(record.id), data)
 
@@ -95,7 +95,7 @@ class Results:
         except NotAFileError as error:
             raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
         try:
-            plan: dict[str, Any] = unseal(data, PLAN)
+            plan: dict[str, Any] = decode(data, PLAN)
         except NewerRecordError as error:
             raise NewerRecordError(f"{self.plan_file}: {error}") from None
         except RecordError as error:
@@ -104,6 +104,6 @@ class Results:
 
     def write_plan(self, plan: dict[str, Any]) -> None:
         """A plan that is not shaped like one is never written."""
-        data = seal(plan)
-        unseal(data, PLAN)
+        data = encode(plan)
+        decode(data, PLAN)
         write_atomic(self.plan_file, data)

@@ -33,7 +33,7 @@ class NewerRecordError(RecordError):
     """Written by a later version of this code: to be left alone."""
 
 
-def seal(plain: dict[str, Any]) -> bytes:
+def encode(plain: dict[str, Any]) -> bytes:
     """The bytes of a file: a field a line; RecordError for what strict JSON cannot say.
 
     Half a surrogate pair, as in a file name that is not UTF-8, becomes a question mark.
@@ -68,8 +68,8 @@ def _digest(schema: int, rest: bytes) -> bytes:
     return hashlib.sha256(b"%d\n" % schema + rest).hexdigest().encode()
 
 
-def unseal(data: bytes, kind: TypeAdapter[T]) -> T:
-    """What was sealed in these bytes; a RecordError says in one line what is wrong with them."""
+def decode(data: bytes, kind: TypeAdapter[T]) -> T:
+    """What these bytes hold; a RecordError says in one line what is wrong with them."""
     return parse(_checked(data), kind)
 
 

@@ -105,7 +105,7 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
             value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), words="",
             points=[np.exp(logs).tolist() for logs in own["logs"]],
             mark=np.select([own["low"] > 1, own["high"] < 1], ["worse", "better"], "not resolved"),
-            group=own["metric"].str.replace("_", " ") + ", " + own["where"] + elsewhere,
+            group=own["metric_title"] + ", " + own["where"] + elsewhere,
         )  # fmt: skip
         rows = rows.sort_values("group", kind="stable", ignore_index=True)
         groups = rows["group"].unique()

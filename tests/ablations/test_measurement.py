@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -62,7 +61,7 @@ def test_every_file_of_the_packages_is_found() -> None:
     modules = {
         part.__module__.removeprefix("ablations.") for part in discover().components.values()
     }
-    assert files - modules == {f"benchmarks.{name}" for name in ("timing", "session", "child")}
+    assert files - modules == {f"benchmarks.{name}" for name in ("session", "child")}
 
 
 def test_quality_is_of_both_splits_beside_the_trivial_answer(model: nn.Module, task: G2P) -> None:
@@ -208,8 +207,7 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
             return call
 
     monkeypatch.setitem(MEASUREMENT.components, "planted", Planted)
-    clock = SimpleNamespace(perf_counter=lambda: now)
-    monkeypatch.setattr("ablations.benchmarks.session.time", clock)
+    monkeypatch.setattr("ablations.benchmarks.session.time.perf_counter", lambda: now)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
     found, control = session(ask, measure="planted")
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates

@@ -55,7 +55,7 @@ def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None
 def test_times_beside_the_baseline_of_another_experiment_do_not_count(folder: Any) -> None:
     plan(folder)
     ours = folder.trial("baseline", 0)
-    beside = [*folder.timing(2.0, against="somebodyelse"), *folder.timing(1.1, against=ours)]
+    beside = [*folder.timing(2.0, baseline="somebodyelse"), *folder.timing(1.1, baseline=ours)]
     folder.record("slow", 0, 0.2, measurements=beside)
     assert 1.05 < timed(folder).loc["slow", "ratio"] < 1.15
 

@@ -24,7 +24,7 @@ from ablations.plan_document import merge_into
 from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.store.schema import seal
+from ablations.store.schema import encode
 from ablations.worker import run_trials
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
@@ -61,7 +61,7 @@ def stored(record: Record, want: Trial) -> bytes:
     env = {**record.env, "code": want.code}
     taken = {name: want.source_code(name) for name in want.sources}
     other = replace(record, trial=want.id, config=want.config, env=env, sources=taken)
-    return seal(other.to_dict())
+    return encode(other.to_dict())
 
 
 def forget() -> None:

@@ -22,7 +22,7 @@ from ablations.store import files
 from ablations.store.files import beside
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal, with_checksum
+from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, encode, with_checksum
 
 TRIAL = "f302523445c7"
 ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}
@@ -69,7 +69,7 @@ def reason(results: Results, stored: bytes, trial: str = TRIAL) -> str:
 
 
 def having(**changes: Any) -> bytes:
-    return seal({**record().to_dict(), **changes})
+    return encode({**record().to_dict(), **changes})
 
 
 # Unusable.
@@ -167,7 +167,7 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line_that_names_the_f
         assert words in line
     plain = record().to_dict()
     del plain["config"]
-    assert "'config': missing" in reason(results, seal(plain))
+    assert "'config': missing" in reason(results, encode(plain))
 
 
 def test_a_number_that_is_not_finite_is_refused_though_the_digest_fits(results: Results) -> None:
@@ -181,7 +181,7 @@ def test_a_number_that_is_not_finite_is_refused_though_the_digest_fits(results: 
 def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(results: Results) -> None:
     """Fault 29. Whoever wrote it can still read it."""
     for stored in (
-        seal({"schema": SCHEMA + 1, "measurements": [], "shape": "unknown"}),
+        encode({"schema": SCHEMA + 1, "measurements": [], "shape": "unknown"}),
         having(schema=10**8),
         b'{"version": "9", "schema": 5}',
     ):
@@ -207,7 +207,7 @@ def test_a_record_of_another_trial_is_refused_whether_it_says_so_or_not(results:
     ]
     for other in others:
         plain = {**Record(trial, "ok", own, data=DATA).to_dict(), **other}
-        line = reason(results, seal(plain), trial)
+        line = reason(results, encode(plain), trial)
         assert f"'id': says {trial}, but its settings are of " in line
         with pytest.raises(RecordError, match="its settings are of"):
             results.write(Record.from_dict(plain))

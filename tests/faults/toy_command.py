@@ -5,9 +5,10 @@ python toy_command.py '{"trial": {...}}' run --results DIR
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
+from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ import ablations.commands.run
 import ablations.launch.local
 import ablations.runner
 from ablations.commands import main
+from ablations.jobs import RunConfig
 
 
 class Cpu(str):
@@ -28,7 +30,12 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
     ablations.commands.run.write_page = lambda results: None
-    ablations.runner.run = functools.partial(ablations.runner.run, call=toy_trials.CALL, poll=0.02)
+    run = ablations.runner.run
+
+    def run_toys(config: RunConfig, *rest: Any) -> Counter[str]:
+        return run(replace(config, call=toy_trials.CALL, poll=0.02), *rest)
+
+    ablations.runner.run = run_toys
     launcher: Any = ablations.launch.local.LocalLauncher
     ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
         lambda jobs, preload, **_: launcher(jobs, ["toy_trials"], grace=30.0)

@@ -18,6 +18,7 @@ import pytest
 from ablations.commands import parse, parsers
 from ablations.commands.arguments import cores, machine_of, names_of
 from ablations.commands.pages import print_answers
+from ablations.jobs import RunConfig
 from ablations.plan import Plan, make_plan
 from ablations.plan_document import merge_into
 from ablations.profile import find_profile
@@ -177,17 +178,18 @@ def test_as_many_trials_run_at_once_as_have_a_core_for_each_device(
 def test_a_run_hands_its_options_to_the_runner(
     say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {}
+    given: list[Any] = []
 
-    def run(*_: Any, **options: Any) -> Counter[str]:
-        given.update(options)
+    def run(config: RunConfig, *_: Any) -> Counter[str]:
+        given.append(config)
         return Counter(ok=2)
 
     monkeypatch.setattr("ablations.runner.run", run)
     words = ("run", ask(), "--profile", "smoke", "--seeds", "0-0", "--jobs", "4", "--limit", "7.5")
     assert say(*words, "--device", "cpu") == (0, "2 trials in results/smoke; 2 ok\n", "")
+    (config,) = given
     expected = {"limit": 7.5, "accelerators": 0.0, "workers": 4, "devices": 1, "pack": 1}
-    assert given == {**expected, "after_pass": given["after_pass"]}
+    assert {name: getattr(config, name) for name in expected} == expected
 
 
 @pytest.fixture
@@ -272,13 +274,14 @@ def test_a_run_ends_with_the_table_of_each_experiment_and_its_claims(
 
     plan = make_plan([ask(claims=[CLAIM])], "smoke", {}, [300, 301, 302])
     results = scored(tmp_path, plan, {"with": 0.3, "without": 0.5})
-    (claim,) = claims(gather(results.root))
+    evidence = gather(results.root)
+    (claim,) = claims(evidence)
     assert claim["verdict"] == "supported"
     print_answers(plan, results)
     name, headings, baseline, variant, _, *rest = capsys.readouterr().out.strip().splitlines()
     assert (name, headings.split()[0], headings.split()[-1]) == ("small", "variant", "mark")
     assert baseline.split()[0] == "with"
     assert variant.split()[:3] == ["without", "0.5011", "(0.4986"], "score with its interval"
-    assert rest == lines(claim)
+    assert rest == lines(claim, evidence)
     print_answers(plan, results, ["another.claim"])
     assert capsys.readouterr().out == ""

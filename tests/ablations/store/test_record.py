@@ -17,7 +17,7 @@ from ablations.store.files import write_atomic
 from ablations.store.identity import canonical_json
 from ablations.store.record import RECORD, Measurement, Record
 from ablations.store.results import Results
-from ablations.store.schema import STATUSES, RecordError, seal, unseal
+from ablations.store.schema import STATUSES, RecordError, decode, encode
 
 TRIAL = "f302523445c7"
 
@@ -78,7 +78,7 @@ HALVES = st.characters(categories=["Cs"])  # half a character, as in a name that
 
 @given(st.text(st.characters() | HALVES, min_size=1))
 def test_any_words_can_be_kept_and_half_a_character_becomes_a_question_mark(words: str) -> None:
-    kept = unseal(seal(record(reason=words, examples=[{"input": words}]).to_dict()), RECORD)
+    kept = decode(encode(record(reason=words, examples=[{"input": words}]).to_dict()), RECORD)
     told = words.encode("utf-8", "replace").decode()
     assert kept == record(reason=told, examples=[{"input": told}])
 
@@ -239,7 +239,7 @@ def test_a_plan_that_is_none_is_never_written_and_never_read(results: Results) -
         assert str(error.value).startswith(f"'experiments.naïve.{words}")
         assert not results.plan_file.exists()
         results.root.mkdir(exist_ok=True)
-        results.plan_file.write_bytes(seal(planned(**changes)))
+        results.plan_file.write_bytes(encode(planned(**changes)))
         with pytest.raises(RecordError) as error:
             results.read_plan()
         assert f"{results.plan_file}: 'experiments.naïve.{words}" in str(error.value)
