@@ -57,8 +57,8 @@ def read_claims() -> dict[str, Claim]:
     found, problems = {}, []
     for name, entry in source.values.items():
         words = entry if isinstance(entry, dict) else {}
-        told = all(isinstance(text, str) and text.strip() for text in words.values())
-        if set(words) != {"statement", "source"} or not told:
+        is_said = all(isinstance(text, str) and text.strip() for text in words.values())
+        if set(words) != {"statement", "source"} or not is_said:
             problems.append(f"{source.place(name)}: expected a statement and a source")
             continue
         found[name] = Claim(name, **words)
@@ -101,13 +101,13 @@ def read_prediction(
         found = prediction_of(plain)
     except ValidationError as error:
         known = [_KEYS.get(name, name) for name in fields if name not in _OURS]
-        problems += [_told(each, place, word, known) for each in error.errors()]
+        problems += [_in_our_words(each, place, word, known) for each in error.errors()]
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     return found
 
 
-def _told(error: Any, place: str, word: str, known: Sequence[str]) -> str:
+def _in_our_words(error: Any, place: str, word: str, known: Sequence[str]) -> str:
     """One of pydantic's complaints in our words."""
     name = (*error["loc"], "")[1]
     name = _KEYS.get(name, name)

@@ -392,6 +392,8 @@ def _with_variants(
     if problems:
         raise ConfigError(problems)
     used = {label: chapter.variants[label] for label in chapter.variants if label in labels}
-    told = [f"{name}: {each.changes}" for name, each in used.items() if each.changes != "nothing"]
-    values = {"baseline": chapter.baseline, "changes": "; ".join(told) or "nothing", **values}
+    changes = [
+        f"{name}: {each.changes}" for name, each in used.items() if each.changes != "nothing"
+    ]
+    values = {"baseline": chapter.baseline, "changes": "; ".join(changes) or "nothing", **values}
     return {**values, "variants": {label: each.set for label, each in used.items()}}, chapter

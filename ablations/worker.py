@@ -84,12 +84,12 @@ def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopReque
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
         if is_new and devices == 1:
-            keeper = Checkpointer(*checkpoint_of(payload, asked), is_stopping=notice)
+            checkpointer = Checkpointer(*checkpoint_of(payload, asked), is_stopping=notice)
             settings = TrainConfig(**config["train"])
-            training = train(model, task, settings, config["seed"], device, report, keeper)
+            training = train(model, task, settings, config["seed"], device, report, checkpointer)
             end(record, training)
             save_weights(model, weights_of(payload, asked), stamp_for(record))
-            clock -= keeper.earlier
+            clock -= checkpointer.earlier
         else:
             load_weights(model, weights_of(payload, asked), stamp_for(record))
     _measure(asked, record, model, task, device, notice)
@@ -121,8 +121,8 @@ def end(record: Record, training: Training) -> None:
 
 def _train_together(payload: Payload, record: Record, report: Report, notice: StopRequest) -> float:
     """Have a process for each device train, and keep the weights; seconds of earlier stretches."""
-    told = {**payload, "device": own_device(payload["device"])}
-    training = run_together(train_rank, told, payload["devices"], report, notice)
+    own = {**payload, "device": own_device(payload["device"])}
+    training = run_together(train_rank, own, payload["devices"], report, notice)
     if training is None:
         raise Stopped
     record.status, record.reason = training["status"], training["reason"]
@@ -144,10 +144,12 @@ def train_rank(payload: Payload, report: Report, notice: StopRequest) -> dict[st
         task = load_task(canonical_json(config["task"]))
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
-        keeper = SharedCheckpointer(*checkpoint_of(payload, asked), ranks, notice)
+        checkpointer = SharedCheckpointer(*checkpoint_of(payload, asked), ranks, notice)
         settings = TrainConfig(**config["train"])
         try:
-            training = train(model, task, settings, config["seed"], device, report, keeper, ranks)
+            training = train(
+                model, task, settings, config["seed"], device, report, checkpointer, ranks
+            )
         except Stopped:
             return None
         if ranks.rank == 0:
@@ -157,7 +159,7 @@ def train_rank(payload: Payload, report: Report, notice: StopRequest) -> dict[st
             "status": training.status,
             "reason": training.reason,
             "measurements": [vars(measurement) for measurement in training.measurements],
-            "earlier": keeper.earlier,
+            "earlier": checkpointer.earlier,
         }
 
 

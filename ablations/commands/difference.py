@@ -59,13 +59,13 @@ def _named(model: nn.Module) -> dict[str, str]:
 
 
 def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, list[str]]:
-    """What differs; of a module that only one side has, none of its own modules is told."""
+    """What differs. A module that only one side has is listed without its submodules."""
     found: dict[str, list[str]] = {}
     for name in {**one, **other}:
         pair = [side.get(name, _ABSENT) for side in (one, other)]
         above = [name[: match.start()] for match in re.finditer(r"\.", name)]
-        is_told = any(_ABSENT in found.get(each, ()) for each in above)
-        if pair[0] != pair[1] and not is_told:
+        is_inside = any(_ABSENT in found.get(each, ()) for each in above)
+        if pair[0] != pair[1] and not is_inside:
             found[name] = pair
     return found
 

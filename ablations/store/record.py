@@ -39,8 +39,8 @@ _LARGEST = 1 << 1023  # what a float can hold
 
 def _checked_as(kind: Any, words: str = "") -> Any:
     """Check a value as another kind than its annotation says; `words` say what a union expects."""
-    told = {"custom_error_type": "kind", "custom_error_message": f"expected {words}"}
-    return GetPydanticSchema(lambda _, handler: {**handler(kind), **(told if words else {})})
+    message = {"custom_error_type": "kind", "custom_error_message": f"expected {words}"}
+    return GetPydanticSchema(lambda _, handler: {**handler(kind), **(message if words else {})})
 
 
 _INTEGER = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
@@ -189,9 +189,9 @@ class Record:
             raise RecordError(f"'trained': a model that was not trained cannot be {self.status}")
         parts = self._parts()
         if parts is not None and "seed" in self.config:
-            told = identity(parts, self.config["seed"])
-            if told != self.id:
-                raise RecordError(f"'id': says {self.id}, but its settings are of {told}")
+            own = identity(parts, self.config["seed"])
+            if own != self.id:
+                raise RecordError(f"'id': says {self.id}, but its settings are of {own}")
 
     def to_dict(self) -> dict[str, Any]:
         plain = {"schema": SCHEMA, **vars(self)}

@@ -185,7 +185,7 @@ def run_together(call: Call, payload: Any, count: int, report: Report, stop: Sto
     with reader, writer, tempfile.TemporaryDirectory() as folder:
         words = call, payload, count, folder, writer
         ranks = start_processes(_run_rank, words, count, join=False).processes
-        is_told, give_up_at = False, math.inf
+        is_stopping, give_up_at = False, math.inf
         try:
             while True:
                 codes = [each.exitcode for each in ranks]
@@ -193,9 +193,9 @@ def run_together(call: Call, payload: Any, count: int, report: Report, stop: Sto
                 wait([reader, *living], _PAUSE if living else 0)
                 while reader.poll():
                     report(*reader.recv())
-                if stop() and not is_told:
+                if stop() and not is_stopping:
                     ranks[0].terminate()
-                    is_told = True
+                    is_stopping = True
                 if any(codes):
                     give_up_at = min(give_up_at, time.monotonic() + _GRACE)
                 if None not in codes or _lost(codes, folder) or time.monotonic() >= give_up_at:

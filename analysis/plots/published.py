@@ -22,7 +22,7 @@ from analysis.plots.canvas import Panel
 from analysis.plots.coordinates import points
 
 NUMBERS = Path(__file__).parents[1] / "published.yaml"
-QUANTITIES = {
+SHOWN = {
     "perplexity": "perplexity over that of its own baseline",
     "gain": "share of what the baseline has gained over knowing nothing",
     "past": "perplexity over that at the trained length",
@@ -41,13 +41,13 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
-    ours = OURS[topic["quantity"]](evidence, name, topic)
+    ours = OURS[topic["shows"]](evidence, name, topic)
     if len({row["x"] for row in ours}) < 2:
         return None
     frame = pd.DataFrame([*ours, *_theirs(topic)])
     is_ours = frame.index < len(ours)
     side = pd.Series(np.where(is_ours, "here", "published"), index=frame.index)
-    is_past = topic["quantity"] == "past"
+    is_past = topic["shows"] == "past"
     known = canvas.looks_of(evidence) if is_past else {}
     elsewhere = style.Look(style.INK, "s", ())
     drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["variant"]])
@@ -57,11 +57,11 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
         tick=frame["tick"].str.replace(" ", "\n"),
     )  # fmt: skip
     drawn.attrs |= {"level": 1.0, "x_log": bool(frame["x"].min() > 0), "y_log": is_past}
-    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("x_label", "")}
+    drawn.attrs |= {"joined": topic["shows"] != "gain", "x_label": topic.get("x_label", "")}
     measured = drawn[is_ours & (drawn["n"] > 1)]  # the ratio of a baseline to itself is 1
     return Panel(
         kind="published", experiment=name, frame=drawn, plot=lines.plot,
-        title=canvas.heading(name, topic["title"]), subtitle=QUANTITIES[topic["quantity"]],
+        title=canvas.heading(name, topic["title"]), subtitle=SHOWN[topic["shows"]],
         note=f"{canvas.counted(measured)}; published: {topic['source']}".strip("; "),
         size=(style.WIDTH, 2.75),
     )  # fmt: skip
@@ -74,14 +74,14 @@ def _row(label: str, x: float, tick: str, seeds: list[float]) -> Row:
 
 def _theirs(topic: Row) -> list[Row]:
     values, baseline = topic["values"], topic["baseline"]
-    if topic["quantity"] == "past":
+    if topic["shows"] == "past":
         return [
             _row(label, at / baseline, f"{at / baseline:.3g}", [value / own[baseline]])
             for label, own in values.items()
             for at, value in own.items()
         ]
     own = {each: [value / values[baseline]] for each, value in values.items()}
-    if topic["quantity"] == "gain":
+    if topic["shows"] == "gain":
         return [_row(k, float(i), topic["names"][k], v) for i, (k, v) in enumerate(own.items())]
     return [_row("", float(at), f"{at:g}", value) for at, value in own.items()]
 
