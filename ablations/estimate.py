@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task
 _BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures
+BEFORE = 0.9  # seconds of a trial besides its steps: its process, data, last scores and record
+FRESH = 3.0  # seconds until a fresh process of a benchmark has loaded torch
 _STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
 
 
@@ -50,7 +52,7 @@ def seconds_each(
     device: torch.device,
     rate: Callable[[], float | None],
 ) -> list[float | None]:
-    """How long each trial trains; None where nothing is known, or where it does not fit.
+    """How long each trial takes; None where nothing is known, or where it does not fit.
 
     `rate` gives the seconds an operation takes where the folder has no finished trial of a task.
     """
@@ -58,11 +60,11 @@ def seconds_each(
 
     def seconds(trial: Trial) -> float | None:
         if not trial.trained:
-            return 0.0
+            return BEFORE
         if not may_fit(trial, device.type):
             return None
         per = known.get(trial.config["task"]["name"]) or rate()
-        return None if per is None else per * operations(trial)
+        return None if per is None else BEFORE + per * operations(trial)
 
     return [seconds(trial) for trial in trials]
 
@@ -170,7 +172,10 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
         for at in timings[pair]
     )  # fmt: skip
     a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds
-    return sum(min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values())
+    jobs = {pair for timings in lacks.timings.values() for pair in timings}
+    return len(jobs) * config.processes * FRESH + sum(
+        min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values()
+    )
 
 
 def in_bytes(number: float) -> str:

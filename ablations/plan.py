@@ -42,6 +42,8 @@ class Plan:
     experiments: dict[str, Expanded] = field(default_factory=dict)
     trials: dict[str, Trial] = field(default_factory=dict)
     """By id, each with the measurements that all experiments need of it."""
+    untuned: list[str] = field(default_factory=list)
+    """Experiments with variants that have not been tuned at these settings."""
     notes: list[str] = field(default_factory=list)
     """What people should know before it runs."""
 
@@ -91,6 +93,10 @@ def make_plan(
         plan.experiments[each.experiment.name] = each
         plan.add(each.trials)
         plan.notes += _same_as_baseline(each)
+    if plan.untuned:
+        one = "NAME" if plan.untuned[1:] else plan.untuned[0].partition(" ")[0]
+        fix = f"`ablations tune {one}` does that"
+        plan.notes.append(f"not tuned at these settings: {', '.join(plan.untuned)}; {fix}")
     return plan
 
 
@@ -156,13 +162,13 @@ def _choices(
         grid_of(each, grid)  # a ConfigError where it has none of these settings
     known = choices(experiment, variants, plan.profile.name, results)
     missing = [each for each in variants if each.place not in known]
-    fix = f"`ablations tune {name}` does that"
     if missing:
         without = listed(dict.fromkeys(each.variant for each in missing))
-        plan.notes.append(f"{name}: not tuned at these settings ({without}); {fix}")
+        plan.untuned.append(f"{name} ({without})" if known else name)
     if not known or any(experiment.compares(each.variant, each.factors) for each in missing):
         return []
     if any(untried(known[each.place], each, grid) for each in variants if each.place in known):
+        fix = f"`ablations tune {name}` does that"
         plan.notes.append(f"{name}: tuned before its grid had all its values; {fix}")
     return list(known.values())
 

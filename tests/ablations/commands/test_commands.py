@@ -18,6 +18,7 @@ import pytest
 from ablations.commands import parse, parsers
 from ablations.commands.arguments import cores, machine_of, names_of
 from ablations.commands.pages import print_answers
+from ablations.estimate import BEFORE, FRESH
 from ablations.jobs import RunConfig
 from ablations.plan import Plan, make_plan
 from ablations.plan_document import merge_into
@@ -116,7 +117,7 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
     plan = planned(say, ask(), "--jobs", "1", "model.n_heads=8")
     assert (plan["trials"], plan["done"]) == (4, 0)
     work = 4 * 256 * sum(row["parameters"] for row in plan["variants"])
-    assert plan["seconds"] == pytest.approx(2 * work * 1e-6)
+    assert plan["seconds"] == pytest.approx(4 * BEFORE + 2 * work * 1e-6)
     assert [(row["variant"], row["baseline"]) for row in plan["variants"]] == [
         ("with", True),
         ("without", False),
@@ -134,12 +135,14 @@ def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> Non
     file = ask(sources=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
     # Processes, warm-up and blocks of the profile, and its shortest sample.
-    a_candidate = 3 * (2 + 5) * 0.002
-    assert plan["timing"] == pytest.approx(4 * a_candidate)  # two, the reference and its twin
+    started, a_candidate = 3 * FRESH, 3 * (2 + 5) * 0.002
+    assert plan["timing"] == pytest.approx(
+        started + 4 * a_candidate
+    )  # two, the reference and its twin
     assert plan["seconds"] == pytest.approx(plan["training"] + plan["timing"])
     more = {"throughput": {"length": [4, 8], "pass": ["forward", "training"]}}
     plan = planned(say, ask(sources=["quality", "throughput"], benchmarks=more), "--jobs", "4")
-    assert plan["timing"] == pytest.approx(4 * 4 * a_candidate)  # at four places
+    assert plan["timing"] == pytest.approx(started + 4 * 4 * a_candidate)  # at four places
 
 
 def test_a_plan_of_days_says_so_and_jobs_beyond_the_cores_change_nothing(
