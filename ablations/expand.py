@@ -160,15 +160,15 @@ def expand(
     overrides: Mapping[str, Any],
     seeds: Sequence[int],
     factors: Collection[str] = (),
-    tuned: Mapping[str, Mapping[str, Any]] | None = None,
+    tuned: Callable[[Sequence[Trial]], Mapping[str, Mapping[str, Any]]] = lambda variants: {},
 ) -> list[Trial]:
     """Every variant at every crossing of levels with every seed; ConfigError lists every problem.
 
-    `factors` are the paths that the command line has crossed; `tuned` is what tuning has chosen,
-    by place.
+    `factors` are the paths that the command line has crossed; `tuned` gives the settings that
+    tuning has chosen for these variants, by place.
     """
     variants = as_written(experiment, profile, overrides, factors)
-    return with_seeds(variants, experiment, profile, seeds, tuned or {})
+    return _with_seeds(variants, experiment, profile, seeds, tuned(variants))
 
 
 def as_written(
@@ -178,6 +178,7 @@ def as_written(
     factors: Collection[str] = (),
 ) -> list[Trial]:
     """Every variant at every crossing of levels, untuned, with seed 0 and nothing to measure."""
+    experiment.check_sources()
     base, tree, typed = _shared(experiment, profile, overrides, factors)
     crossings = [(levels, _crossed(tree, levels, experiment)) for levels in _levels(experiment)]
     trials: list[Trial] = []
@@ -201,7 +202,7 @@ def as_written(
     return trials
 
 
-def with_seeds(
+def _with_seeds(
     variants: Iterable[Trial],
     experiment: Experiment,
     profile: Profile,

@@ -47,12 +47,12 @@ class Evaluation:
         raise NotImplementedError
 
     def measurement(self, name: str, value: float | None, at: Place, **fields: Any) -> Measurement:
-        """A measurement on test, in the unit of the quantity."""
+        """A measurement on test, in the unit of its metric."""
         fields = {"split": "test", **fields}
         return Measurement(name, self.metrics[name].unit, value, coordinates=dict(at), **fields)
 
     def nothing(self, at: Place, reason: str) -> Measured:
-        """Null for every quantity, and the reason."""
+        """Null for every metric, and the reason."""
         return Measured([self.measurement(name, None, at, reason=reason) for name in self.metrics])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ablations.config import located
-from ablations.expand import Trial, as_written, size, with_seeds
+from ablations.expand import Trial, as_written, expand, size
 from ablations.measurement import discover, metrics_by_name
 from ablations.profile import Profile, read_profile
 from ablations.spec import Experiment, crossed, find, read_experiment
@@ -79,10 +79,13 @@ def make_plan(
 
     def expanded(experiment: Experiment) -> Expanded:
         own = seeds if experiment.is_trained else seeds_of(experiment)
-        variants = variants_of(experiment, plan)
-        chosen = _choices(experiment, variants, plan, results)
-        tuned = {choice.place: choice.chosen for choice in chosen}
-        trials = with_seeds(variants, experiment, plan.profile, own, tuned)
+        chosen: list[Choice] = []
+
+        def tuned(variants: Sequence[Trial]) -> dict[str, dict[str, Any]]:
+            chosen.extend(_choices(experiment, variants, plan, results))
+            return {choice.place: choice.chosen for choice in chosen}
+
+        trials = expand(experiment, plan.profile, plan.overrides, own, plan.factors, tuned)
         metrics = metrics_of(experiment, trials)
         if experiment.metric not in metrics:
             problem = f"metric: no '{experiment.metric}'. {nearest(experiment.metric, metrics)}"
@@ -124,7 +127,6 @@ def check_size(sizes: Mapping[str, int]) -> None:
 
 def variants_of(experiment: Experiment, plan: Plan) -> list[Trial]:
     """An experiment's variants at the plan's profile and overrides, before tuning and seeds."""
-    experiment.check_sources()
     return as_written(experiment, plan.profile, plan.overrides, plan.factors)
 
 

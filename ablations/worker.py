@@ -235,10 +235,10 @@ def _run_pack(
 
 
 def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
-    """Time candidates beside their reference: the session, and the measurements of each trial."""
+    """Time candidates beside their baseline: the session, and the measurements of each trial."""
     import_parts(payload)
-    candidates, reference = payload["candidates"], payload["reference"]
-    for trial, config in {payload["against"]: reference, **candidates}.items():
+    candidates, baseline = payload["candidates"], payload["baseline_config"]
+    for trial, config in {payload["baseline"]: baseline, **candidates}.items():
         check_data(config, trial, trial not in payload["untrained"])
     stamps = [payload["code"], payload["models"]]
     check_code(stamps)
@@ -246,7 +246,7 @@ def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
     watch, lost = Watch(), []  # type: tuple[Watch, list[str]]
     taken = time_session(
         discover().build(payload["measure"]),
-        reference,
+        baseline,
         candidates,
         payload["places"],
         TimingConfig(**payload["timing"]),

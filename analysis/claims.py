@@ -21,7 +21,7 @@ from analysis.cases import Case, cases
 from analysis.contrasts import DIFFERS, Evidence
 from analysis.load import Loaded, Row, scores
 from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, measure
-from analysis.wording import UNITLESS, bounds, check_known, named, number, plain
+from analysis.wording import UNITLESS, bounds, check_known, named, number, plain, title_of
 
 MIXED, NOT_RUN = "mixed", "not run"
 VERDICTS = (SUPPORTED, REFUTED, MIXED, UNDECIDED, NOT_RUN)  # as they are listed
@@ -300,8 +300,7 @@ def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     """`loss: none − sinusoidal +0.41 nats/token (0.38 to 0.44); predicted at least 0.1`, with names
     marked."""
     p = finding["prediction"]
-    known = metrics.get(p["metric"], {})
-    label = known.get("title") or p["metric"].replace("_", " ")
+    label = title_of(p["metric"], metrics)
     places = {**(p.get("factors") or {}), **(p.get("coordinates") or {})}
     where = ", ".join(f"{name.replace('_', ' ')} {place}" for name, place in places.items())
     required = "requires " if finding["role"] == "requires" else ""
@@ -312,7 +311,8 @@ def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     if finding["effect"] is None:
         parts.append(f" {finding['reason']}" if finding["reason"] else " nothing measured")
         return "".join(parts)
-    parts.append(f" {_size(finding, known.get('unit') or '')}")
+    unit = metrics.get(p["metric"], {}).get("unit") or ""
+    parts.append(f" {_size(finding, unit)}")
     return "".join(parts) + _predicted(finding)
 
 

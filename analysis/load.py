@@ -21,7 +21,7 @@ from ablations.store.record import TRAINING, Measurement, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
-from analysis.wording import printable
+from analysis.wording import printable, title_of
 
 WAITING, UNREADABLE, FINE = "waiting", "unreadable", "ok"
 
@@ -39,7 +39,7 @@ PLAIN = [
 """Fields of a measurement that become columns unchanged."""
 FIELDS = {"baseline_trial": "baseline"}
 """Column → field, where they differ: a row's `baseline` is a variant."""
-READING = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
+COLUMNS = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,7 @@ class Loaded:
 
     def title(self, experiment: str, metric: str) -> str:
         """The name of a metric in a sentence or on an axis."""
-        known = self.experiments[experiment]["metrics"].get(metric, {})
-        return known.get("title") or metric.replace("_", " ")
+        return title_of(metric, self.experiments[experiment]["metrics"])
 
     def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
@@ -336,13 +335,13 @@ def _tidy(taken: list[tuple[Row, list[Measurement]]]) -> pd.DataFrame:
     columns["value"] = np.array(columns["value"], dtype=float)
     for row, at in enumerate(columns["coordinates"]):
         for name, value in at.items():
-            if name not in READING:
+            if name not in COLUMNS:
                 columns.setdefault(name, [math.nan] * len(measurements))[row] = value
     trials = pd.DataFrame([trial for trial, _ in taken], columns=[*TRIAL, "settings", "status"])
     repeated = np.repeat(np.arange(len(taken)), [len(own) for _, own in taken])
     whose = trials.take(repeated).reset_index(drop=True)
     frame = pd.concat([whose, pd.DataFrame(columns)], axis=1)
-    return frame[[*READING, *sorted(set(columns) - set(READING))]]
+    return frame[[*COLUMNS, *sorted(set(columns) - set(COLUMNS))]]
 
 
 def where_of(at: Mapping[str, Any]) -> str:

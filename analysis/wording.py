@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablations.store.words import nearest_label
@@ -34,6 +34,11 @@ def plain(text: str) -> str:
 def variant_name(label: str, across: str) -> str:
     """A variant with the levels of its factors: `1 head [data=3k]`."""
     return f"{label} [{across}]" if across else label
+
+
+def title_of(metric: str, metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """The name of a metric in a sentence or on an axis, by the metrics of its experiment."""
+    return metrics.get(metric, {}).get("title") or metric.replace("_", " ")
 
 
 def check_known(word: str, known: Sequence[str], kind: str) -> None:
