@@ -155,10 +155,11 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
 ) -> None:
     """Fault 12."""
-    trials: dict[str, Does] = {
+    waiting: dict[str, Does] = {
         name: {"do": "wait", **pipes(tmp_path, f"told-{name}", f"go-{name}")} for name in "ab"
     }
-    trials |= {f"t{number}": {} for number in range(10)}
+    between: dict[str, Does] = {f"t{number}": {} for number in range(10)}
+    trials = {"a": waiting["a"], **between, "b": waiting["b"]}  # whoever has a holds one more
     both = [start_toys(drivers, results, trials) for _ in range(2)]
     for name in "ab":  # one each: both are at work
         Path(trials[name]["told"]).read_text()
@@ -258,7 +259,7 @@ def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
 ) -> None:
     """Fault 21. Its time is up when it says that it hangs."""
 
-    def note(_display: Any, job: str, fraction: float, note: str) -> None:
+    def note(_display: Any, job: str, _title: str, fraction: float, note: str) -> None:
         if fraction > 0:
             watch.add(*map(int, note.split()))
             launcher._running[job].deadline = 0.0

@@ -87,7 +87,7 @@ def names(folder: Path) -> set[str]:
 
 def holders(leases: Leases) -> dict[str, bool]:
     """Which leases are held, and whether by this owner."""
-    return {lease.name: leases.owns(lease) for lease in leases.live()}
+    return {lease.name: lease.is_own for lease in leases.live()}
 
 
 def test_what_one_has_another_does_not_get_until_it_is_released(

@@ -137,22 +137,6 @@ def test_a_second_run_trains_nothing_and_changes_no_file(sweep: Sweep) -> None:
     assert sweep.files() == before
 
 
-def test_a_deleted_record_is_made_anew_with_equal_losses_and_no_other_is_touched(
-    sweep: Sweep,
-) -> None:
-    trial = sweep.cells()["without", 0]  # it has a time as well
-    old, before = sweep.record(trial), sweep.files()
-    sweep.results.path(trial).unlink()
-    assert sweep.run()[0] == 0
-    new, after = sweep.record(trial), sweep.files()
-    assert losses(new) == losses(old)
-    assert [r.metric for r in new.measurements] == [r.metric for r in old.measurements]
-    own = {f"trials/{trial}.json", f"checkpoints/{trial}.safetensors"}
-    assert {name: after[name] for name in after if name not in own} == {
-        name: before[name] for name in before if name not in own
-    }
-
-
 # What the launcher says is what the record says.
 
 
