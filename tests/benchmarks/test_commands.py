@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from ablations.commands.status import variant_of
 from ablations.plan import make_plan
 from ablations.plan_document import merge_into
 from ablations.spec import experiments
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
+from ablations.store.words import place_of
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -55,4 +55,4 @@ def test_a_folder_of_four_hundred_trials_is_looked_at(benchmark: Any, tmp_path: 
     told = benchmark.pedantic(ask, (tmp_path, "status", "--results", str(results.root)), rounds=3)
     assert f"{len(plan.trials)} ok" in told
     first = next(iter(results.read_plan()["ablations"].values()))["cells"][0]
-    assert variant_of(first) in told
+    assert place_of(first["variant"], first["factors"]) in told
