@@ -81,10 +81,16 @@ class Loaded:
         return len(ids & set(self.records)), len(ids)
 
     def passes(self, experiments: Collection[str] | None = None) -> tuple[int, int]:
-        """Complete passes and planned passes; a pass is one seed of everything."""
+        """Complete passes and planned passes; a pass is one seed of all that is trained.
+
+        What is only counted or probed may have more seeds; it counts where nothing is trained.
+        """
         trials = self.trials
         if experiments is not None:
             trials = trials[trials["experiment"].isin(experiments)]
+        planned = [trial for entry in self.experiments.values() for trial in entry["trials"]]
+        is_trained = trials["trial"].isin([trial["id"] for trial in planned if trial["work"]])
+        trials = trials[is_trained] if is_trained.any() else trials
         rank = trials.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
         is_open = trials["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
         return int((~is_open.cummax().astype(bool)).sum()), len(is_open)

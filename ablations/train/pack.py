@@ -27,10 +27,10 @@ from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer, Training, score_step, spread
 from model.attention import Explicit, Fused, Infinity
 from model.batch import IGNORE, PAD, Batch, cross_entropy
+from model.cells import Layer
 from model.embedding import Embedding
 from model.layers import evaluating
 from model.mixers.attention import Heads
-from model.rnn import Layer
 
 _LEAST = 1e-6  # added to a norm before it divides, as torch's own clipping does
 _FILL = {"labels": IGNORE, "inputs": PAD, "source": PAD, "segments": 0}
