@@ -1,9 +1,9 @@
 """From a plan to records: train what is missing, then time what is missing, and lose nothing.
 
 What needs no training comes first, then pass 1 (the first seed of every variant), the benchmarks,
-and the other passes, each a seed more. Several runs may work on one folder: a job's trials are
-leased right before it starts, and what another run has leased is looked at again when all else of
-its pass is done.
+and the other passes, each a seed more. Several runs may work on one folder: only the trials of
+jobs that run are leased, and those of the next one; what another run has leased is looked at again
+when all else of its pass is done.
 """
 
 from __future__ import annotations
