@@ -191,7 +191,11 @@ class _Runner:
             )
         elif isinstance(work, TrainingJob) and len(work.trials) > 1:
             self._split(work, event)
-        elif _may_pass(event) and self._retries[work.id] < RETRIES:
+        elif (
+            # Memory may be free again, a killer gone.
+            (event.status in ("killed", "oom") or not event.began)
+            and self._retries[work.id] < RETRIES
+        ):
             self._try_again(work, event)
         else:
             self._finish(work, event)
@@ -262,8 +266,3 @@ class _Runner:
             self._display.say(
                 f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
             )
-
-
-def _may_pass(outcome: Outcome) -> bool:
-    """Whether a second try may fare better: memory may be free again, a killer gone."""
-    return outcome.status in ("killed", "oom") or not outcome.began

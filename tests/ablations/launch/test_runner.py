@@ -26,7 +26,7 @@ from ablations.plan_document import merge_into
 from ablations.runner import EARLIER, run
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
-from ablations.train.checkpoint import read_words
+from ablations.train.checkpoint import stamp_of
 
 Ask = Callable[..., str]
 TABLE = "whole [task.words=200, train.steps=5]"
@@ -380,7 +380,7 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
         run(RunConfig(plan, stopped, "cpu"), launcher)
     assert stopped.read(trial) is None
     assert stopped.unfinished(trial).exists()
-    earlier = float(read_words(stopped.unfinished(trial))["seconds"])
+    earlier = float(stamp_of(stopped.unfinished(trial))["seconds"])
     assert Leases(stopped.root / "leases").live() == []
     for results in (stopped, alone):
         with LocalLauncher(1) as launcher:
