@@ -13,16 +13,19 @@ from model.config import ConfigError
 
 
 def pick_device(word: str | None) -> torch.device:
-    """The named device, or the accelerator when there is one, or the CPU."""
-    if word is None:
-        found = torch.accelerator.current_accelerator(check_available=True)
-        return found or torch.device("cpu")
+    """The named device, or the accelerator when there is one, or the CPU.
+
+    None is opened here: jobs may need a device that takes one process alone.
+    """
+    here = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     try:
-        device = torch.device(word)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError([f"--device {word}: not usable here ({reason})"]) from None
+        device = here if word is None else torch.device(word)
+    except RuntimeError as error:
+        raise ConfigError([f"--device {word}: {str(error).splitlines()[0]}"]) from None
+    held = {"cpu": 1, here.type: 1 if here.type == "cpu" else torch.accelerator.device_count()}
+    if (device.index or 0) >= held.get(device.type, 0):
+        found = "cpu" if here.type == "cpu" else f"cpu and {held[here.type]} × {here.type}"
+        raise ConfigError([f"--device {word}: not usable here (this machine has {found})"])
     return device
 
 
@@ -61,7 +64,8 @@ def device_name(device: torch.device) -> str:
     """The name of the accelerator or processor."""
     if device.type == "cpu":
         return f"cpu ({_processor()})"
-    return f"{device.type} ({torch.get_device_module(device).get_device_name(device)})"
+    name_of = getattr(torch.get_device_module(device), "get_device_name", None)  # MPS has none
+    return device.type if name_of is None else f"{device.type} ({name_of(device)})"
 
 
 def numerics(device: torch.device) -> str:
