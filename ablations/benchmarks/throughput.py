@@ -16,12 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
+from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place, untrained
 from ablations.tasks.task import Budget, Task
 from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import compiled, update
 from model.batch import BOS, IGNORE, PAD, Batch, positions
-from model.build import build
 from model.generate import Decoding
 from model.layers import evaluating
 from model.mixers import Context, Mixer
@@ -92,10 +91,7 @@ class LayerTime(Benchmark):
         self, config: dict[str, Any], task: Task, device: torch.device, at: Place
     ) -> Callable[[], None]:
         layer = mixer_of(untrained(config, task, device)).train(at["pass"] == "training")
-        generator = torch.Generator().manual_seed(0)
-        shape = int(at["batch"]), int(at["length"]), config["model"]["d_model"]
-        x_BTD = torch.randn(shape, generator=generator).to(device)
-        context = Context(positions(shape[1], x_BTD), causal=True)
+        x_BTD, context = layer_input(config, int(at["length"]), int(at["batch"]), device)
         if at["pass"] == "forward":
             return partial(_read, layer, lambda: layer(x_BTD, context))
         x_BTD.requires_grad_(True)
@@ -107,6 +103,15 @@ class LayerTime(Benchmark):
             layer.zero_grad(set_to_none=True)
 
         return both
+
+
+def layer_input(
+    config: dict[str, Any], length: int, batch: int, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Context]:
+    """Random vectors, the same for every layer."""
+    generator = torch.Generator().manual_seed(0)
+    x_BTD = torch.randn(batch, length, config["model"]["d_model"], generator=generator).to(device)
+    return x_BTD, Context(positions(length, x_BTD), causal=True)
 
 
 def mixer_of(model: nn.Module) -> Mixer:
@@ -237,12 +242,6 @@ def padded(batch: Batch, target: int, source: int) -> Batch:
         source_lengths=real(batch.source_lengths, batch.source),
         segments=wider(batch.segments, source, 0),
     )
-
-
-def untrained(config: dict[str, Any], task: Task, device: torch.device | str = "cpu") -> Any:
-    """The model of a trial before its first step."""
-    model = build(config["model"], task.source_size, task.target_size, config["seed"])
-    return model.to(device)
 
 
 def _read(model: nn.Module, call: Callable[[], Any]) -> None:

@@ -22,7 +22,6 @@ from torch import nn
 
 from ablations.tasks.batching import Padded, PaddedTask, unigram_loss
 from ablations.tasks.data import cmudict
-from ablations.tasks.data.cmudict import from_files
 from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import METRICS, each_right, nearest, score, some_of_each
 from ablations.tasks.task import (
@@ -32,8 +31,8 @@ from ablations.tasks.task import (
     Metric,
     Score,
     check_sizes,
+    cut_to_size,
     missing_files,
-    refuse_too_large,
 )
 from model.batch import BOS, EOS
 from model.config import ConfigError
@@ -70,21 +69,21 @@ class G2P(PaddedTask):
             if problems := problems + missing_files(self, tuple(SPLITS), fix):
                 raise ConfigError(problems)
 
+    name = "g2p"
     kind: ClassVar[str] = "encoder_decoder"
     metrics: ClassVar[dict[str, Metric]] = METRICS
     files: ClassVar[tuple[str, ...]] = tuple(SPLITS)
 
     def __init__(self, config: Config) -> None:
-        sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
         self.config = config
         if config.train is None:
+            sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
             self.dictionary = cmudict.dictionary(config.split, sizes, config.stress)
-            held = {split: len(words) for split, words in self.dictionary.words.items()}
-            refuse_too_large(config, SPLITS, held, "words")
-        else:  # of a user's own words a size is the most
+        else:
             paths = {split: getattr(config, split) for split in SPLITS}
-            self.dictionary = from_files(paths, sizes, config.stress)
-        self.words = self.dictionary.words
+            self.dictionary = cmudict.from_files(paths, config.stress)
+        is_own = config.train is not None
+        self.words = cut_to_size(self.dictionary.words, config, SPLITS, "words", is_own)
         self.letters = Vocabulary(self.dictionary.letters)
         self.phones = Vocabulary(self.dictionary.phones)
         self.source_size, self.target_size = len(self.letters), len(self.phones)
@@ -189,5 +188,3 @@ class G2P(PaddedTask):
 
     def _target(self, said: str) -> list[int]:
         return [BOS, *self.phones.encode(said.split()), EOS]
-
-    name = "g2p"

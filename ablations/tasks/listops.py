@@ -34,8 +34,8 @@ from torch import nn
 from ablations.tasks.batching import PaddedTask
 from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import accuracy, each_right, some_of_each
-from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score
-from model.batch import BOS, Batch
+from ablations.tasks.task import TASK, Decode, Example, Metric, Score
+from model.batch import BOS
 from model.config import Checked, ConfigError, ranged
 from model.generate import Question, greedy
 from model.layers import evaluating
@@ -46,6 +46,7 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MED": lambda members: int(median(members)),
     "[SM": lambda members: sum(members) % 10,
 }
+_NAMES = tuple(OPERATORS)
 CLASSES = 10
 LIST_SHARE = 0.25
 TRIES = 10_000  # trees in a row that are of no use: then there are hardly any of use
@@ -88,6 +89,7 @@ class ListOps(PaddedTask):
                 problems.append(f"min_length={self.min_length}: {most}")
             return problems
 
+    name = "listops"
     kind: ClassVar[str] = "encoder"
     per: ClassVar[str] = "sequence"
     metrics: ClassVar[dict[str, Metric]] = {
@@ -164,15 +166,7 @@ class ListOps(PaddedTask):
 
     def trees(self, split: str) -> list[Tree]:
         """The expressions of a split and their values."""
-        self.check_split(split)
         return self._taught if split == "train" else self._asked[split]
-
-    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        for parts in super().steps(seed, budget, start):
-            yield tuple(map(_classed, parts))
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        return list(map(_classed, super().evaluation_batches(split)))
 
     def trivial(self, split: str) -> dict[str, float]:
         """The loss of class frequencies in train (add-one); the accuracy of the likeliest."""
@@ -189,7 +183,7 @@ class ListOps(PaddedTask):
         outputs = [0] * len(trees)
         with evaluating(model), torch.inference_mode():
             for rows_B, batch in self.pairs(split).asked:
-                said_B = model(_classed(batch).to(device)).argmax(dim=-1).tolist()
+                said_B = model(batch.to(device)).argmax(dim=-1).tolist()
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
         truths = [value for _, value in trees]
@@ -225,13 +219,3 @@ class ListOps(PaddedTask):
 
     def to_text(self, tokens: Sequence[int]) -> str:
         return " ".join(map(str, tokens))
-
-    name = "listops"
-
-
-_NAMES = tuple(OPERATORS)
-
-
-def _classed(batch: Batch) -> Batch:
-    """One label for each source, not a target of one token."""
-    return Batch(batch.labels[:, 0], source=batch.source, source_lengths=batch.source_lengths)

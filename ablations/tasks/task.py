@@ -38,17 +38,19 @@ def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
     return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
 
 
-def refuse_too_large(
-    config: Any, options: Mapping[str, str], held: Mapping[str, int], unit: str
-) -> None:
-    """ConfigError if more is asked of a split than it has; `options` has each split's size."""
+def cut_to_size(
+    held: Mapping[str, Any], config: Any, options: Mapping[str, str], unit: str, is_own: bool
+) -> dict[str, Any]:
+    """As much of each split as its option says; of a user's own files, at most as much."""
     problems = [
-        f"{option}={size}: {split} has {held[split]} {unit}; choose at most that, or null for all"
+        f"{option}={size}: {split} has {len(held[split])} {unit}; "
+        "choose at most that, or null for all"
         for split, option in options.items()
-        if (size := getattr(config, option)) is not None and size > held[split]
+        if (size := getattr(config, option)) is not None and size > len(held[split])
     ]
-    if problems:
+    if problems and not is_own:
         raise ConfigError(problems)
+    return {split: held[split][: getattr(config, option)] for split, option in options.items()}
 
 
 TASK = Registry("task")
@@ -124,11 +126,6 @@ class Task:
     """Size of the vocabulary that is predicted, or the number of classes."""
     longest: int
     """The longest sequence, with BOS and EOS, that a model must have positions for."""
-
-    def check_split(self, split: str, splits: Iterable[str] = ("train", "valid", "test")) -> None:
-        if split not in splits:
-            name = self.card()["task"]
-            raise ValueError(f"{name} has no split '{split}'. Choose from: {', '.join(splits)}.")
 
     def digest(self) -> str:
         """sha256 of the examples that decide the numbers, in their splits."""

@@ -34,14 +34,13 @@ from ablations.tasks.task import (
     Score,
     Task,
     check_sizes,
-    refuse_too_large,
+    cut_to_size,
 )
 from model.batch import Batch
 from model.config import ConfigError, choice
 from model.generate import Generator, Question, greedy
 
 SPLITS = {"train": "characters", "valid": "valid_characters", "test": "test_characters"}
-EVALUATION_TOKENS = 8192
 EXAMPLES = 6
 SHOWN = 32  # characters of an example, before and after
 
@@ -83,7 +82,6 @@ class Text(Task):
         self.target_size = self.tokens.size
         self.longest = config.length + 1
         self._windows: dict[str, Windows] = {}
-        self._evaluation: dict[str, list[Batch]] = {}
 
     @cached_property
     def _digest(self) -> str:
@@ -109,9 +107,7 @@ class Text(Task):
         return self.windows("train").steps(seed, "text", budget, start)
 
     def evaluation_batches(self, split: str) -> list[Batch]:
-        if split not in self._evaluation:
-            self._evaluation[split] = self.windows(split).in_order(EVALUATION_TOKENS)
-        return self._evaluation[split]
+        return self.windows(split).asked
 
     def trivial(self, split: str) -> dict[str, float]:
         train, asked = (self.windows(part).stream_N for part in ("train", split))
@@ -172,7 +168,6 @@ class Text(Task):
 
     def windows(self, split: str) -> Windows:
         """The tokens of a split."""
-        self.check_split(split)
         if split not in self._windows:
             ids = self.tokens.encode(self.texts[split])
             self._windows[split] = Windows(ids, self.config.length)
@@ -194,7 +189,4 @@ def _cut(config: Text.Config) -> dict[str, str]:
     few = max(1, len(lines) // 20)
     cuts = {"train": lines[: -2 * few], "valid": lines[-2 * few : -few], "test": lines[-few:]}
     texts = {split: "".join(part) for split, part in cuts.items()}
-    if config.file is None:  # of a user's own text a size is the most
-        held = {split: len(text) for split, text in texts.items()}
-        refuse_too_large(config, SPLITS, held, "characters")
-    return {split: text[: getattr(config, SPLITS[split])] for split, text in texts.items()}
+    return cut_to_size(texts, config, SPLITS, "characters", is_own=config.file is not None)

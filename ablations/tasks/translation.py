@@ -36,8 +36,8 @@ from ablations.tasks.task import (
     Metric,
     Score,
     check_sizes,
+    cut_to_size,
     missing_files,
-    refuse_too_large,
 )
 from model.batch import BOS, EOS
 from model.config import ConfigError, choice
@@ -78,6 +78,7 @@ class Translation(PaddedTask):
             if problems := problems + missing_files(self, FILES, "give all six files, or none"):
                 raise ConfigError(problems)
 
+    name = "translation"
     kind: ClassVar[str] = "encoder_decoder"
     metrics: ClassVar[dict[str, Metric]] = {
         f"{name}{group}": Metric("points", "higher", f"{label}{words}")
@@ -196,8 +197,6 @@ class Translation(PaddedTask):
     def _known_words(self) -> set[str]:
         return {word for source, _ in self.sentences["train"] for word in words(source)}
 
-    name = "translation"
-
 
 def words(sentence: str) -> list[str]:
     """The words of a sentence, without marks, in lower case."""
@@ -242,8 +241,7 @@ def _read(path: str) -> list[str]:
 def choose(
     given: Mapping[str, Sentences], config: Translation.Config
 ) -> tuple[dict[str, Sentences], dict[str, int]]:
-    """As many pairs of each split as asked for, of a user's own at most as many; and how many were
-    left out for being too long."""
+    """The pairs of each split, and how many were left out for being too long."""
     most = config.max_words
     fit = {
         split: [pair for pair in pairs if most is None or max(len(s.split()) for s in pair) <= most]
@@ -253,10 +251,5 @@ def choose(
         raise ConfigError(
             [f"max_words={most}: nothing is left in {split}; choose more" for split in empty]
         )
-    if config.train_source is None:
-        held = {split: len(pairs) for split, pairs in fit.items()}
-        refuse_too_large(config, SPLITS, held, "pairs")
-    chosen: dict[str, Sentences] = {
-        split: pairs[: getattr(config, SPLITS[split])] for split, pairs in fit.items()
-    }
+    chosen = cut_to_size(fit, config, SPLITS, "pairs", is_own=config.train_source is not None)
     return chosen, {split: len(pairs) - len(fit[split]) for split, pairs in given.items()}

@@ -10,7 +10,6 @@ from small_models import PAIRS, TEXT, transformer
 from small_plans import planned
 from torch import Tensor
 
-from ablations.benchmarks import throughput
 from ablations.benchmarks.throughput import (
     ANEW,
     KEPT,
@@ -48,7 +47,7 @@ class Watched:
         self.given: list[Tensor] = []
         self.logits: list[Tensor] = []
         self.source: Tensor | None = None
-        monkeypatch.setattr(throughput, "build", self._build)
+        monkeypatch.setattr("ablations.measurement.build", self._build)
 
     def _build(self, *words: Any) -> Any:
         model: Any = build(*words)
@@ -159,7 +158,7 @@ def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone
         def forward(self, batch: Batch) -> None:
             seen.append(batch)
 
-    monkeypatch.setattr("ablations.benchmarks.throughput.build", lambda *_: Remembers())
+    monkeypatch.setattr("ablations.measurement.build", lambda *_: Remembers())
     for to in (OWN, LONGEST):
         Padding().prepare(want.config, task, CPU, {"batches": 2, "to": to})()
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]

@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, repeat
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -18,7 +18,6 @@ import pytest
 import torch
 
 from ablations.benchmarks import session
-from ablations.benchmarks import session as sessions
 from ablations.benchmarks.child import in_child
 from ablations.benchmarks.session import (
     NOISY,
@@ -42,12 +41,10 @@ FAILING = {
     "killed": child_jobs.die,
 }
 
+NO_ROOM = "[enforce fail] DefaultCPUAllocator: can't allocate: 7 b\nmore"
 MEMORY: list[tuple[str, Exception]] = [
     ("built", MemoryError()),
-    (
-        "called",
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate: 7 b\nmore"),
-    ),
+    ("called", RuntimeError(NO_ROOM)),
     ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
 ]
 
@@ -80,11 +77,11 @@ class Planted(Benchmark):
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "in_child", lambda work, told: (work(told), None))
-    monkeypatch.setattr(sessions, "load_task", lambda text: None)
-    clock = {"perf_counter": lambda: Planted.now, "monotonic": time.monotonic}
-    clock["process_time"] = time.process_time
-    monkeypatch.setattr("ablations.benchmarks.session.time", SimpleNamespace(**clock))
+    monkeypatch.setattr(session, "in_child", lambda work, told: (work(told), None))
+    monkeypatch.setattr(session, "load_task", lambda text: None)
+    clock = {"monotonic": time.monotonic, "process_time": time.process_time}
+    planted = SimpleNamespace(perf_counter=lambda: Planted.now, **clock)
+    monkeypatch.setattr(session, "time", planted)
     monkeypatch.setattr(Planted, "now", 0.0)
     Planted.log.clear()
 
@@ -228,7 +225,7 @@ def test_a_process_that_dies_leaves_the_others_times(
     def here(work: Any, told: Any) -> tuple[Any, str | None]:
         return (work(told), None) if next(answers) else (None, "killed")
 
-    monkeypatch.setattr(sessions, "in_child", here)
+    monkeypatch.setattr(session, "in_child", here)
     found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
     assert [measurement.session for measurement in found] == ["0", "2"]
     assert all(measurement.samples for measurement in found)
@@ -239,31 +236,22 @@ PLAIN = {"warmup": 1, "sample_seconds": 0.0, "cap_seconds": 1e9}
 
 
 class Bench:
-    """Calls that take as long as they say, by a clock of their own."""
+    """Calls that take as long as they say, by the planted clock."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, limit: float = math.inf, **seconds: float
     ) -> None:
-        self.now = 0.0
         self.order: list[str] = []
-        self.calls = {name: self._call(name, each) for name, each in seconds.items()}
-        clock = SimpleNamespace(perf_counter=lambda: self.now)
-        monkeypatch.setattr("ablations.benchmarks.session.time", clock)
-        monkeypatch.setattr("ablations.benchmarks.session.SLOW", limit)  # what takes longer is slow
+        self.calls = {name: self.taking(repeat(each), name) for name, each in seconds.items()}
+        monkeypatch.setattr(session, "SLOW", limit)  # what takes longer is slow
 
-    def _call(self, name: str, seconds: float) -> Call:
-        def call() -> None:
-            self.now += seconds
-            self.order.append(name)
-
-        return call
-
-    def taking(self, seconds: Iterable[float]) -> Call:
+    def taking(self, seconds: Iterable[float], name: str = "") -> Call:
         """A call that takes another time each time."""
         each = iter(seconds)
 
         def call() -> None:
-            self.now += next(each)
+            Planted.now += next(each)
+            self.order.append(name)
 
         return call
 
@@ -337,15 +325,10 @@ def test_a_slow_call_is_timed_in_two_blocks_and_warmed_up_twice(
 
 
 def test_a_call_that_only_begins_slowly_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may load a library, or compile."""
+    """It may load a library, or compile: the shortest call of the warm-up decides."""
     bench = Bench(monkeypatch, limit=2.0)
     bench.calls = {"compiled": bench.taking([9.0, *[1.0] * 20])}
     assert bench.run(blocks=5, warmup=2) == {"compiled": [1.0] * 5}
-
-
-def test_the_first_call_is_separate_and_the_shortest_is_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     bench = Bench(monkeypatch)
     call = bench.taking([9.0, 4.0, 2.0, 5.0])
     assert warm_up(call, TimingConfig(warmup=4), CPU) == Warm(first=9.0, call=2.0)
