@@ -66,13 +66,15 @@ def without_data(task: Task) -> Any:
     return SimpleNamespace(source_size=task.source_size, target_size=task.target_size, per=task.per)
 
 
+def random_tokens(batch: int) -> Callable[[int, int], Tensor]:
+    """Draws tokens of a vocabulary's size and of a length, the same for every model."""
+    generator = torch.Generator().manual_seed(0)
+    return lambda size, length: torch.randint(BOS, size, (batch, length), generator=generator)
+
+
 def random_batch(task: Task, length: int, batch: int) -> Batch:
     """Random tokens of this length, the same for every model."""
-    generator = torch.Generator().manual_seed(0)
-
-    def tokens(size: int, length: int) -> torch.Tensor:
-        return torch.randint(BOS, size, (batch, length), generator=generator)
-
+    tokens = random_tokens(batch)
     source = None if task.source_size is None else tokens(task.source_size, length)
     if task.per == "sequence":
         return Batch(tokens(task.target_size, 1).squeeze(1), source=source)
@@ -181,14 +183,9 @@ def _writer(
     config: dict[str, Any], task: Task, device: torch.device, capacity: int, batch: int
 ) -> tuple[Any, Callable[[], Decoding], Tensor]:
     """A model, a call that begins a text, and tokens to go on from."""
-    model = untrained(config, task, device)
-    generator = torch.Generator().manual_seed(0)
-
-    def tokens(size: int, length: int) -> Tensor:
-        return torch.randint(BOS, size, (batch, length), generator=generator).to(device)
-
-    source = None if task.source_size is None else tokens(task.source_size, SOURCE)
-    given_BT = tokens(task.target_size, capacity)
+    model, tokens = untrained(config, task, device), random_tokens(batch)
+    source = None if task.source_size is None else tokens(task.source_size, SOURCE).to(device)
+    given_BT = tokens(task.target_size, capacity).to(device)
     return model, lambda: model.begin(batch, capacity, source, None), given_BT
 
 

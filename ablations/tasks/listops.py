@@ -95,8 +95,8 @@ class ListOps(PaddedTask):
     metrics: ClassVar[dict[str, Metric]] = {
         "accuracy": Metric("right/expression", "higher", "accuracy", matters=0.05)
     }
-    vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
-    source_size = len(vocabulary)
+    input_tokens = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
+    source_size = len(input_tokens)
     target_size = CLASSES
     writes = False
 
@@ -107,7 +107,7 @@ class ListOps(PaddedTask):
 
     def sequences(self, split: str) -> tuple[list[list[int]], list[list[int]]]:
         trees = self.trees(split)
-        sources = [self.vocabulary.encode(symbols) for symbols, _ in trees]
+        sources = [self.input_tokens.encode(symbols) for symbols, _ in trees]
         return sources, [[BOS, value] for _, value in trees]
 
     def _unique(self) -> Iterator[Tree]:
@@ -187,10 +187,8 @@ class ListOps(PaddedTask):
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
         truths = [value for _, value in trees]
-        examples = some_of_each(
-            each_right(outputs, truths),
-            lambda i: (" ".join(trees[i][0]), str(truths[i]), str(outputs[i])),
-        )
+        texts = [" ".join(symbols) for symbols, _ in trees], map(str, truths), map(str, outputs)
+        examples = some_of_each(each_right(outputs, truths), *texts)
         return [accuracy("accuracy", outputs, truths)], examples
 
     @cached_property
@@ -212,10 +210,10 @@ class ListOps(PaddedTask):
 
     def ask(self, text: str) -> Question:
         example = " ".join(self._asked["valid"][0][0])
-        return Question(torch.tensor([self.vocabulary.read(text, example)]))
-
-    def symbols(self, text: str) -> list[str]:
-        return text.split()
+        return Question(torch.tensor([self.input_tokens.read(text, example)]))
 
     def to_text(self, tokens: Sequence[int]) -> str:
-        return " ".join(map(str, tokens))
+        return " ".join(self.show(tokens))
+
+    def show(self, tokens: Sequence[int]) -> list[str]:
+        return [str(value) for value in tokens]

@@ -18,7 +18,7 @@ from torch import nn
 from ablations.store.files import read_file
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
-from model.batch import Batch
+from model.batch import EOS, Batch
 from model.config import ConfigError, Registry
 from model.generate import Answer, Generator, Question, greedy
 
@@ -124,6 +124,9 @@ class Task:
     """Size of the encoder's vocabulary; None where there is no source."""
     target_size: int
     """Size of the vocabulary that is predicted, or the number of classes."""
+    input_tokens: Any = None
+    output_tokens: Any = None
+    """What questions and answers are written in (`data/tokens.py`), if their tokens have a text."""
     longest: int
     """The longest sequence, with BOS and EOS, that a model must have positions for."""
 
@@ -174,15 +177,20 @@ class Task:
 
     def symbols(self, text: str) -> list[str]:
         """The tokens that the model reads of such a question."""
-        raise NotImplementedError
+        question = self.ask(text)
+        tokens = question.prompt if question.source is None else question.source
+        assert tokens is not None
+        ids = tokens[0].tolist()
+        shown = self.input_tokens.show(ids)
+        return [*shown[:-1], "end"] if ids[-1] == EOS else shown
 
     def to_text(self, tokens: Sequence[int]) -> str:
         """The text of an answer."""
-        raise NotImplementedError
+        return self.output_tokens.decode(tokens)
 
     def show(self, tokens: Sequence[int]) -> list[str]:
         """The same, token by token."""
-        return [self.to_text([token]) for token in tokens]
+        return self.output_tokens.show(tokens)
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy

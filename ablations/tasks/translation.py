@@ -28,7 +28,7 @@ from torch import nn
 from ablations.tasks.batching import PaddedTask, unigram_loss
 from ablations.tasks.data.files import chapters, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
-from ablations.tasks.scoring import overlap, signatures
+from ablations.tasks.scoring import as_example, overlap, signatures
 from ablations.tasks.task import (
     TASK,
     Decode,
@@ -40,7 +40,7 @@ from ablations.tasks.task import (
     missing_files,
 )
 from model.batch import BOS, EOS
-from model.config import ConfigError, choice
+from model.config import Checked, ConfigError, choice
 from model.generate import Question, greedy
 
 EXAMPLES = 12
@@ -57,7 +57,7 @@ class Translation(PaddedTask):
     """Translation, sentence by sentence."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         train_source: str | None = None
         """A file in UTF-8, one sentence a line. All six files are given, or none."""
         train_target: str | None = None
@@ -73,10 +73,9 @@ class Translation(PaddedTask):
         max_words: int | None = None
         """Pairs with more words than that on either side are left out of every split."""
 
-        def __post_init__(self) -> None:
-            problems = check_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
-            if problems := problems + missing_files(self, FILES, "give all six files, or none"):
-                raise ConfigError(problems)
+        def problems(self) -> list[str]:
+            sizes = check_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
+            return sizes + missing_files(self, FILES, "give all six files, or none")
 
     name = "translation"
     kind: ClassVar[str] = "encoder_decoder"
@@ -98,6 +97,7 @@ class Translation(PaddedTask):
         self.sentences, self.left_out = choose(given, config)
         both = [side for pair in self.sentences["train"] for side in pair]
         self.tokens = learned(config.tokens, "\n".join(both))
+        self.input_tokens = self.output_tokens = self.tokens
         self.source_size = self.target_size = self.tokens.size
         self._ids = {
             split: (
@@ -159,15 +159,6 @@ class Translation(PaddedTask):
             )
         return Question(torch.tensor([ids]))
 
-    def symbols(self, text: str) -> list[str]:
-        return [*self.tokens.show(self.tokens.encode(text.strip())), "end"]
-
-    def to_text(self, tokens: Sequence[int]) -> str:
-        return self.tokens.decode(tokens)
-
-    def show(self, tokens: Sequence[int]) -> list[str]:
-        return self.tokens.show(tokens)
-
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
@@ -189,9 +180,7 @@ class Translation(PaddedTask):
             )
             scores += [Score(f"{name}{group}", x, reason=reason) for name, x in scored.items()]
         some = range(0, len(pairs), max(1, len(pairs) // EXAMPLES))[:EXAMPLES]
-        names = ("input", "target", "output")
-        examples = [dict(zip(names, (*pairs[row], outputs[row]), strict=True)) for row in some]
-        return scores, examples
+        return scores, [as_example(*pairs[row], outputs[row]) for row in some]
 
     @cached_property
     def _known_words(self) -> set[str]:

@@ -108,7 +108,12 @@ def read_file(
         try:
             word, spoken = _tabbed(line) if is_tabbed else _plain(line, stress)
             for kind, used in (("letter", word), ("phone", spoken)):
-                _refuse_unknown(kind, used, taught[kind])
+                if taught[kind] and not taught[kind].issuperset(used):
+                    wrong = next(symbol for symbol in used if symbol not in taught[kind])
+                    raise ValueError(
+                        f"no word of train has the {kind} {wrong!r}; "
+                        "drop this line, or teach a word with it"
+                    )
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from None
         known = found.setdefault(word, [])
@@ -147,14 +152,6 @@ def _plain(line: str, stress: bool) -> tuple[str, list[str]]:
     if not stress:
         phones = [_STRESS.sub(r"\1", phone) for phone in phones]
     return _VARIANT.sub("", word).lower(), phones
-
-
-def _refuse_unknown(kind: str, used: Sequence[str], taught: frozenset[str]) -> None:
-    if taught and not taught.issuperset(used):
-        wrong = next(symbol for symbol in used if symbol not in taught)
-        raise ValueError(
-            f"no word of train has the {kind} {wrong!r}; drop this line, or teach a word with it"
-        )
 
 
 LETTERS = "'abcdefghijklmnopqrstuvwxyz"

@@ -48,9 +48,13 @@ class Vocabulary:
         problem = "the input is empty" if wrong is None else f"{wrong!r} is not in the vocabulary"
         raise ValueError(f"{problem}: write it like {example}")
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
+    def show(self, ids: Iterable[int]) -> list[str]:
         """The symbols of ids, special ones included."""
         return [self.names[index] for index in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The same with spaces between, as `read` takes them."""
+        return " ".join(self.show(ids))
 
 
 TOKENS = Registry("tokens")
@@ -108,7 +112,7 @@ class Characters(Tokens):
         return self.vocabulary.encode(text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.vocabulary.decode(ids))
+        return "".join(self.vocabulary.show(ids))
 
     def spelling(self, text: str) -> float:
         unknown = self.vocabulary.unknown
@@ -161,7 +165,7 @@ class Words(Tokens):
         return self.vocabulary.encode(split(text))
 
     def decode(self, ids: Iterable[int]) -> str:
-        return join(self.vocabulary.decode(ids))
+        return join(self.vocabulary.show(ids))
 
     def spelling(self, text: str) -> float:
         return sum(self._letters.cost(word) for word in split(text) if word not in self._named)

@@ -52,7 +52,7 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
     for step in task.steps(0, Budget(1000, 2)):
         for batch in step:
             for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
-                letters = task.letters.decode(token for token in source if token > EOS)
+                letters = task.letters.show(token for token in source if token > EOS)
                 seen["".join(letters), task.to_text([each for each in labels if each > EOS])] += 1
         if seen.total() >= count:
             return seen
@@ -67,7 +67,7 @@ def oracle_of(task: G2P, answers: dict[str, str]) -> Says:
     """Says what a table says for each word."""
 
     def answer(letters: list[int]) -> list[int]:
-        return task.phones.encode(answers["".join(task.letters.decode(letters))].split())
+        return task.phones.encode(answers["".join(task.letters.show(letters))].split())
 
     return Says(task.target_size, answer)
 
@@ -152,10 +152,7 @@ FILES = {
 
 
 def own(folder: Path, format_: str, **options: Any) -> G2P:
-    for split, text in FILES[format_].items():
-        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
-    paths = {split: str(folder / f"{split}.txt") for split in FILES[format_]}
-    return TASK.build({"name": "g2p", **paths, **options})
+    return TASK.build({"name": "g2p", **write(folder, **FILES[format_]), **options})
 
 
 def test_a_dictionary_like_cmudict_becomes_a_task(tmp_path: Path) -> None:
@@ -419,6 +416,6 @@ def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:
     knowing, strict = Vocabulary("ab", unknown=True), Vocabulary("ab")
     assert (knowing.unknown, strict.unknown) == (3, None)
     assert knowing.encode("abc") == [4, 5, 3]
-    assert knowing.decode([3]) == ["<unk>"]
+    assert knowing.show([3]) == ["<unk>"]
     with pytest.raises(ValueError, match="'c' is not in the vocabulary"):
         strict.encode("abc")

@@ -214,7 +214,7 @@ class SaysAt(nn.Module):
         self.task, self.answer = task, answer
 
     def forward(self, batch: Batch) -> Tensor:
-        said = self.task.vocabulary.encode(
+        said = self.task.input_tokens.encode(
             self.answer(symbols) for symbols, _ in read(self.task, batch)
         )
         logits = nn.functional.one_hot(torch.tensor(said), self.task.target_size).float()
@@ -350,7 +350,7 @@ class Reader(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         rows = [[token for token in row if token != PAD] for row in batch.source.tolist()]
-        texts = [" ".join(ListOps.vocabulary.decode(row)) for row in rows]
+        texts = [ListOps.input_tokens.decode(row) for row in rows]
         said = [evaluate(text) if len(text) < 24 else 0 for text in texts]
         return nn.functional.one_hot(torch.tensor(said), CLASSES).float()
 

@@ -109,12 +109,11 @@ def test_bits_per_character_count_every_token_and_every_unknown_word(small: Text
     nats = 0.0
     with torch.inference_mode():
         for start in range(0, len(ids), small.config.length):
-            inputs = [BOS, *ids][start : start + min(small.config.length, len(ids) - start)]
-            given = torch.tensor([inputs])
-            logits_TV = model(Batch(given, inputs=given))[0].double()
-            for place in range(len(inputs)):
-                row = logits_TV[place]
-                nats += float(row.logsumexp(0) - row[ids[start + place]])
+            targets = ids[start : start + small.config.length]
+            given = torch.tensor([[BOS, *ids][start : start + len(targets)]])
+            rows = model(Batch(given, inputs=given))[0].double()
+            for row, target in zip(rows, targets, strict=True):
+                nats += float(row.logsumexp(0) - row[target])
     spelling = small.tokens.spelling(text)
     assert (spelling == 0) == (small.config.tokens["name"] == "bpe"), "the case is tried"
     (score,), _ = small.scores(model, "valid", "cpu")
