@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ablations.expand import Trial
-from ablations.facts import cost_facts, model_facts, task_facts
+from ablations.facts import cost_of, model_facts, task_sizes
 from model.build import build
 
 _ABSENT = "—"
@@ -20,7 +20,7 @@ _ABSENT = "—"
 def difference(one: Trial, other: Trial) -> dict[str, Any]:
     """A document with `settings`, `parameters`, `flops_per_token`, `modules` and `start_equal`."""
     sections = [(trial.sections["model"], trial.sections["task"]) for trial in (one, other)]
-    tasks = [task_facts(task) for _, task in sections]
+    tasks = [task_sizes(task) for _, task in sections]
     models = [
         build(json.loads(model), task.source_size, task.target_size, seed=0)
         for (model, _), task in zip(sections, tasks, strict=True)
@@ -29,7 +29,7 @@ def difference(one: Trial, other: Trial) -> dict[str, Any]:
     return {
         "settings": _changes(*(dict(_paths(trial.config)) for trial in (one, other))),
         "parameters": [model_facts(*each).parameters for each in sections],
-        "flops_per_token": [cost_facts(*each).flops_per_token for each in sections],
+        "flops_per_token": [cost_of(*each).flops_per_token for each in sections],
         "modules": _changes(*named),
         "start_equal": _equal_share(*models),
     }

@@ -12,8 +12,8 @@ from model.config import ConfigError
 def act(options: Namespace) -> int:
     results = results_of(options)
     with planning(options) as (asked, notes):
-        from ablations.expand import size
-        from ablations.plan import Plan, check_size, read_experiments, variants_of, without_problems
+        from ablations.expand import as_written, size
+        from ablations.plan import Plan, check_size, read_experiments, without_problems
         from ablations.profile import read_profile
         from ablations.spec import experiments
         from ablations.store.identity import TUNING
@@ -36,7 +36,8 @@ def act(options: Namespace) -> int:
         if not options.large:
             settings = {each.name: len(settings_in(each.tune)) for each in tuned}
             check_size({each.name: settings[each.name] * size(each, TUNING) for each in tuned})
-        variants = without_problems(tuned, lambda each: variants_of(each, plan))
+        layers = plan.profile, plan.overrides, plan.factors
+        variants = without_problems(tuned, lambda each: as_written(each, *layers))
         grids = without_problems(
             tuned,
             lambda each: [tuning_trials(variant, each) for variant in variants[tuned.index(each)]],

@@ -151,7 +151,7 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
     monkeypatch.setattr(clean, "litter", then_work)
     with leases:
         assert say("clean", "--results", str(results.root), "--yes")[0] == 0
-        assert [leases.owns(each) for each in leases.live() if each.name == WAITING] == [True]
+        assert [each.is_own for each in leases.live() if each.name == WAITING] == [True]
         left = {path for path in littered if path.exists()}
     assert left == {
         results.root / "leases" / WAITING,
