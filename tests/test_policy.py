@@ -339,17 +339,3 @@ def test_a_wheel_carries_every_file_that_is_not_code() -> None:
     files = {path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()}
     code = {path for path in files if path.suffix in (".py", ".pyc")}
     assert files - code == carried
-
-
-def test_every_test_that_sends_ctrl_c_makes_sure_that_it_arrives() -> None:
-    """Fault 53. Its module or itself uses `interruptible`."""
-    found = []
-    for path in set((ROOT / "tests").rglob("test_*.py")) - {Path(__file__)}:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        marks = "".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign))
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                text = ast.unparse(node)
-                if "signal.SIGINT" in text and "interruptible" not in text + marks:
-                    found.append(f"{path.name}: {node.name}")
-    assert found == [], 'mark these with @pytest.mark.usefixtures("interruptible")'

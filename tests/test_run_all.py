@@ -200,7 +200,6 @@ def test_set_up_does_again_only_what_has_changed(checkout: Checkout) -> None:
     assert len(checkout.calls("-m", "venv")) == 2
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("by", "made_before"), [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGINT, False)]
 )
