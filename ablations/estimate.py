@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,14 +100,9 @@ def rate_of(device: torch.device) -> float | None:
     file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ablations/speed.json").expanduser()
     machine = f"{platform.node()} {platform.machine()} torch {torch.__version__}"
     known: dict[str, float] = {}
-    with contextlib.suppress(OSError, ValueError, TypeError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         known = dict(json.loads(read_file(file)))
-        return float(known[machine]) if machine in known else _keep(file, known, machine)
-    return _keep(file, {}, machine)
-
-
-def _keep(file: Path, known: Mapping[str, float], machine: str) -> float:
-    """Measure and, where the cache takes it, keep the result."""
+        return float(known[machine])
     rate = _measured_rate()
     with contextlib.suppress(OSError):
         write_atomic(file, json.dumps({**known, machine: rate}))

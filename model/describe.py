@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from model.build import REGISTRIES, build, resolve
+from model.cells import Layer
 from model.config import ConfigError
 from model.flops import Cost, count, signature
 from model.layers import Joint
-from model.rnn import Layer
 
 DEFAULT_LENGTH = 512  # for a model that has no max_len
 FLOAT = 4  # bytes

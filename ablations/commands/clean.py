@@ -96,8 +96,8 @@ def _past_use(path: Path, is_planned: bool, results: Results) -> str | None:
         return None if is_weights and is_trained else "of a trial that is in no plan"
     if record is None or not is_trained or not results.weights(trial).exists():
         return None
-    from ablations.train.checkpoint import code_of  # loads torch
+    from ablations.train.checkpoint import stamp_of  # loads torch
 
     # Other code was tried since, or trains again: that training is not over.
-    is_over = code_of(path) in (None, short(record.env.get("code")))
+    is_over = stamp_of(path).get("code") in (None, short(record.env.get("code")))
     return "of a training that has its record" if is_over else None

@@ -61,15 +61,15 @@ def _trial(variant: str, trials: list[Trial]) -> Trial:
 
 def difference(one: Trial, other: Trial) -> dict[str, Any]:
     """What differs, and what each side has of the rest."""
-    from ablations.facts import cost_facts, task_facts
+    from ablations.facts import cost_of, task_sizes
     from model.build import build
 
     models, flops = [], []
     for trial in (one, other):
         model, task = trial.sections["model"], trial.sections["task"]
-        sizes = task_facts(task)
+        sizes = task_sizes(task)
         models.append(build(json.loads(model), sizes.source_size, sizes.target_size, seed=0))
-        flops.append(cost_facts(model, task).flops_per_token)
+        flops.append(cost_of(model, task).flops_per_token)
     return {
         "settings": _changes(*(dict(_paths(trial.config)) for trial in (one, other))),
         "parameters": [one.parameters, other.parameters],

@@ -11,11 +11,10 @@ from argparse import Namespace
 import yaml
 
 from ablations.commands.arguments import import_modules, results_of
-from ablations.commands.status import variant_of
 from ablations.commands.terminal import print_table, working
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.store.words import nearest_label, quoted
+from ablations.store.words import nearest_label, place_of, quoted
 from model.config import ConfigError, nearest
 
 MOST = 60  # measurements
@@ -103,7 +102,8 @@ def _of_variant(word: str, results: Results) -> str:
         raise ConfigError([f"no experiment '{asked}' in {results.root}. {hint}"])
     trials: dict[str, dict[str, str]] = {}  # variant → seed → trial
     for cell in planned[titles[name]]["trials"]:
-        trials.setdefault(variant_of(cell), {})[str(cell["seed"])] = cell["id"]
+        held = trials.setdefault(place_of(cell["variant"], cell["factors"]), {})
+        held[str(cell["seed"])] = cell["id"]
     variant, seed = word.removeprefix(f"{name}:").replace("'", ""), ""
     if variant not in trials and variant.rpartition(":")[0] in trials:
         variant, _, seed = variant.rpartition(":")

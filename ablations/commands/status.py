@@ -14,7 +14,7 @@ from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.record import TRAINED, WHOLE, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
-from ablations.store.words import quoted
+from ablations.store.words import place_of, quoted
 from model.config import ConfigError, nearest
 
 STATES = (*STATUSES, "running", "stale", "waiting")
@@ -52,8 +52,9 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
     for title in _titles(planned, names, results):
         for cell in planned[title]["trials"]:
             trial = cell["id"]
-            row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
-            rows.append({**row, "trial": trial, "trained": cell["work"] > 0})
+            variant = place_of(cell["variant"], cell["factors"])
+            row = {"experiment": title, "variant": variant, "seed": cell["seed"], "trial": trial}
+            rows.append({**row, "trained": cell["work"] > 0})
             rows_of.setdefault(trial, []).append(rows[-1])
             asked.setdefault(trial, set()).update(cell["sources"])
             sizes[trial] = float(cell["work"])
@@ -136,11 +137,6 @@ def seconds_left(
     if not rest or not size:
         return None if rest else 0.0
     return sum(known.values()) / size * max(sum(rest) / workers, max(rest))
-
-
-def variant_of(cell: Mapping[str, Any]) -> str:
-    """A variant with its levels of the factors, as one types it: `post:6`."""
-    return ":".join((cell["variant"], *cell["factors"].values()))
 
 
 def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -18,8 +18,8 @@ def act(options: Namespace) -> int:
     results = results_of(options)
     with planning(options) as (asked, notes):
         from ablations import tuning
-        from ablations.expand import size
-        from ablations.plan import Plan, check_size, read_experiments, variants_of, without_problems
+        from ablations.expand import as_written, size
+        from ablations.plan import Plan, check_size, read_experiments, without_problems
         from ablations.profile import read_profile
         from ablations.spec import experiments
         from ablations.store.identity import TUNING
@@ -35,7 +35,7 @@ def act(options: Namespace) -> int:
             check_size({each.name: settings[each.name] * size(each, TUNING) for each in tuned})
 
         def tried(experiment: Experiment) -> list[tuple[Trial, list[Trial]]]:
-            variants = variants_of(experiment, plan)
+            variants = as_written(experiment, plan.profile, plan.overrides, plan.factors)
             return [(each, tuning.tuning_trials(each, experiment)) for each in variants]
 
         grids = without_problems(tuned, tried)

@@ -110,12 +110,12 @@ class Launcher(ABC):
     def events(self) -> Iterator[Event]:
         """Run what was submitted until nothing is left."""
         while True:
-            while self._ready:
+            self._fill()  # first: the next job runs while the end of another is stored
+            if self._ready:
                 yield self._ready.popleft()
-            self._fill()
-            if self._waiting or self._running:
+            elif self._waiting or self._running:
                 self._wait()
-            elif not self._ready:
+            else:
                 return
 
     def cancel(self, job_id: str | None = None) -> None:

@@ -31,9 +31,9 @@ from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe
 from ablations.tasks.task import Task
 from model.batch import positions
 from model.build import build
+from model.cells import Layer
 from model.flops import count, signature
 from model.mixers import Context, Mixer
-from model.rnn import Layer
 from model.transformer import Stack
 
 WORK_LENGTHS = (64, 128, 256, 512, 1024)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from model.batch import BOS, EOS, IGNORE, PAD, Batch, cross_entropy, positions
 from model.build import build
+from model.cells import LSTM
 from model.init import INIT, initialise, logical_parameters
-from model.rnn import LSTM
 
 
 def drawn(choice: object, role: str, shape: tuple[int, ...]) -> torch.Tensor:

@@ -90,9 +90,9 @@ def test_times_are_told_by_their_measure_their_reference_and_their_place(results
         for at in places
         for process in ("0", "1")
     ]
-    assert record(measurements=times).timed == {
-        ("training", "b", canonical_json(at)) for at in places
-    }
+    held = record(measurements=times)
+    assert held.timed("training", "b") == {canonical_json(at) for at in places}
+    assert held.timed("training", "c") == held.timed("throughput", "b") == set()
 
 
 # Strict JSON.
