@@ -261,7 +261,5 @@ def _file_problems(task: Mapping[str, Any], options: Iterable[str]) -> list[str]
 def _has_tab(path: str) -> bool:
     """Whether the first line that is not a comment has two columns."""
     with open_file(path) as file:
-        for line in file:
-            if line.strip() and not line.lstrip().startswith((b"#", b";;;")):
-                return b"\t" in line
-    return True  # an empty file is another mistake
+        said = (x for x in file if x.strip() and not x.lstrip().startswith((b"#", b";;;")))
+        return b"\t" in next(said, b"\t")  # an empty file is another mistake

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from argparse import Namespace
 from collections import Counter
@@ -11,7 +10,7 @@ from typing import Any
 
 from ablations.commands.arguments import cores, names_of, results_of
 from ablations.commands.terminal import print_json, print_table, working
-from ablations.store.record import TRAINED, WHOLE, Record, is_stale
+from ablations.store.record import TRAINED, WHOLE, Record, final, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.words import place_of, quoted
@@ -104,13 +103,13 @@ def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
 def score(record: Record, metric: Mapping[str, Any]) -> float | None:
     """What a trial has reached at its last step; None where its record does not say."""
     found = [
-        (float(each.coordinates.get("step", math.inf)), each.value)
-        for each in record.measurements
+        each.value
+        for each in final(record.measurements)
         if each.metric == metric["name"]
         and each.split in (None, metric["split"])
         and not each.coordinates.keys() - {"step"}
     ]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    return found[-1] if found else None
 
 
 def summary(found: Mapping[str, Any]) -> str:

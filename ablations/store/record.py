@@ -216,6 +216,17 @@ def is_stale(
     return any(map(check, made_by))
 
 
+def final(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """The last of each metric, split and place, where it has a value; times of benchmarks and
+    arrays are left out."""
+    single = [each for each in measurements if each.session is None and each.values is None]
+    last: dict[Any, Measurement] = {}
+    for each in sorted(single, key=lambda each: float(each.coordinates.get("step", math.inf))):
+        place = frozenset(item for item in each.coordinates.items() if item[0] != "step")
+        last[each.metric, each.split, place] = each
+    return [each for each in last.values() if each.value is not None]
+
+
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:
     """Leave out what a measurement does not have, but keep a null value: it is a result."""
     kept = {name: value for name, value in plain.items() if value not in (None, {})}

@@ -168,22 +168,6 @@ def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Measu
     return {t: [Measurement(**r) for r in measurements] for t, measurements in taken}, control.id
 
 
-def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
-    found, _ = session(ask)
-    assert len(found) == 2
-    for time, first in found.values():
-        assert (first.metric, first.unit) == ("first_call", "s")
-        assert first.value is not None
-        assert (time.metric, time.unit) == ("step_time", "s")
-        assert len(time.samples) == len(time.baseline_samples) == len(time.baseline_again) == 2
-        assert first.coordinates == time.coordinates == HERE
-    paired = [
-        (measurements[0].baseline_samples, measurements[0].baseline_again)
-        for measurements in found.values()
-    ]
-    assert paired[0] == paired[1]
-
-
 def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
