@@ -25,10 +25,9 @@ def act(options: Namespace) -> int:
     print(f"{record.id} {record.status}" + (f": {record.reason}" if record.reason else ""))
     for what, why in record.failures.items():
         print(f"{what} failed: {why}")
-    facts: dict[str, object] = dict(record.config)
-    facts |= {"parameters": record.parameters, "flops_per_token": record.flops_per_token}
-    facts |= {key: record.env.get(key) for key in ("device", "seconds")}
-    print("\n" + yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+    facts = {name: getattr(record, name) for name in ("parameters", "flops_per_token")}
+    facts |= {name: record.env.get(name) for name in ("device", "seconds")}
+    print("\n" + yaml.safe_dump({**record.config, **facts}, sort_keys=False, allow_unicode=True))
     steps = [m.coordinates["step"] for m in record.measurements if "step" in m.coordinates]
     last = max(map(float, steps), default=None)
     rows = [

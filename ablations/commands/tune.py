@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def act(options: Namespace) -> int:
     results = results_of(options)
     with planning(options) as (asked, notes):
-        from ablations import tuning
+        import ablations.tuning as tuning
         from ablations.expand import as_written, size
         from ablations.plan import Plan, check_size, read_experiments, without_problems
         from ablations.profile import read_profile
