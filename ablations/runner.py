@@ -1,9 +1,9 @@
 """From a plan to records: train what is missing, then time what is missing, and lose nothing.
 
 What needs no training comes first, then pass 1 (the first seed of every variant), the benchmarks,
-and the other passes, each a seed more. Several runs may work on one folder: a job's trials are
-leased right before it starts, and what another run has leased is looked at again when all else of
-its pass is done.
+and the other passes, each a seed more. Several runs may work on one folder: only the trials of
+jobs that run are leased, and those of the next one; what another run has leased is looked at again
+when all else of its pass is done.
 """
 
 from __future__ import annotations
@@ -191,7 +191,11 @@ class _Runner:
             )
         elif isinstance(work, TrainingJob) and len(work.trials) > 1:
             self._split(work, event)
-        elif _may_pass(event) and self._retries[work.id] < RETRIES:
+        elif (
+            # Memory may be free again, a killer gone.
+            (event.status in ("killed", "oom") or not event.began)
+            and self._retries[work.id] < RETRIES
+        ):
             self._try_again(work, event)
         else:
             self._finish(work, event)
@@ -262,8 +266,3 @@ class _Runner:
             self._display.say(
                 f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
             )
-
-
-def _may_pass(outcome: Outcome) -> bool:
-    """Whether a second try may fare better: memory may be free again, a killer gone."""
-    return outcome.status in ("killed", "oom") or not outcome.began

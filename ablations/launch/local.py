@@ -81,9 +81,9 @@ class LocalLauncher(Launcher):
                 report(event)
         return outcome
 
-    def _stop(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._running[name].end("killed", "cancelled")
+    def _stop(self) -> None:
+        for worker in self._running.values():
+            worker.end("killed", "cancelled")
 
     def _let_go(self) -> None:
         self._open.remove(self)

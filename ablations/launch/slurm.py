@@ -152,9 +152,9 @@ class SlurmLauncher(Launcher):
         self._give_up_at = math.inf
         self._has_submitted = False
 
-    def _stop(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._running[name].cancel()
+    def _stop(self) -> None:
+        for one in self._running.values():
+            one.cancel()
         self._look_at, self._give_up_at = 0.0, time.monotonic() + _PATIENCE
 
     def _fill(self) -> None:

@@ -107,9 +107,12 @@ def stamp_for(record: Record) -> dict[str, str]:
 
 
 def stamp_of(path: Path) -> dict[str, str]:
-    """What a file's header says of what made it; nothing where it cannot be read."""
+    """What a file's header says of what made it, whatever became of the tensors; nothing where it
+    cannot be read."""
     try:
-        return read_words(path)
+        with _opened(path) as (_, words):
+            words.pop("sha256", None)
+            return words
     except (OSError, ValueError):
         return {}
 
@@ -128,13 +131,6 @@ def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if words.pop("sha256", None) != _checksum(tensors, words):
         raise ValueError("damaged: it is not what was written")
     return tensors, words
-
-
-def read_words(path: Path) -> dict[str, str]:
-    """The words in the header; the tensors are not checked."""
-    with _opened(path) as (_, words):
-        words.pop("sha256", None)
-        return words
 
 
 @contextlib.contextmanager

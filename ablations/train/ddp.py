@@ -142,15 +142,6 @@ class SharedCheckpointer(Checkpointer):
         super().__init__(path, stamp, seconds, lambda: self._stops)
         self._ranks, self._asked, self._stops = ranks, is_stopping, False
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What all ranks have read: from different checkpoints they would train a mixture."""
-        kept = super().load()
-        steps = [0.0] * self._ranks.count
-        steps[self._ranks.rank] = -1.0 if kept is None else float(kept[1]["step"])
-        if len(set(self._ranks.gathered(steps))) > 1:
-            raise RuntimeError(f"processes have read different checkpoints of {self.path}")
-        return kept
-
     def is_due(self) -> bool:
         self._stops, is_late = self._ranks.broadcast(self._asked(), super().is_due())
         return self._stops or is_late

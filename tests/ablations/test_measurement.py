@@ -15,6 +15,7 @@ from small import held
 from torch import nn
 
 import ablations.benchmarks.throughput
+import ablations.measurement
 import ablations.worker
 from ablations.jobs import RunConfig
 from ablations.measurement import (
@@ -106,7 +107,7 @@ def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
     task: G2P, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    real = ablations.benchmarks.throughput.build
+    real = ablations.measurement.build
 
     def watched(*given: Any) -> nn.Module:
         model = real(*given)
@@ -117,7 +118,7 @@ def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
         )
         return model
 
-    monkeypatch.setattr(ablations.benchmarks.throughput, "build", watched)
+    monkeypatch.setattr(ablations.measurement, "build", watched)
     at: Place = {"length": 7, "batch": 3, "pass": "forward"}
     discover().build("throughput").prepare({**RECURRENT, "train": {}}, task, CPU, at)()
     assert seen == [(False, (3, 7, task.target_size), False)]

@@ -6,7 +6,6 @@ import contextlib
 import io
 import itertools
 import json
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ from ablations.plan_document import merge_into
 from ablations.runner import EARLIER, run
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
-from ablations.train.checkpoint import read_words
+from ablations.train.checkpoint import stamp_of
 
 Ask = Callable[..., str]
 TABLE = "whole [task.words=200, train.steps=5]"
@@ -53,9 +52,6 @@ class Sweep:
         cells = self.results.read_plan()["experiments"][TABLE]["trials"]
         return {(cell["variant"], cell["seed"]): cell["id"] for cell in cells}
 
-    def record(self, trial: str) -> Record:
-        return held(self.results, trial)
-
     def files(self) -> dict[str, tuple[int, bytes]]:
         return {
             str(path.relative_to(self.results.root)): (path.stat().st_mtime_ns, path.read_bytes())
@@ -74,15 +70,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory, server: None) -> Sweep:
         code, told = sweep.run()
     assert code == 0, told
     return sweep
-
-
-@pytest.fixture
-def sweep(finished: Sweep, tmp_path: Path) -> Sweep:
-    """A copy of the finished sweep, to be harmed."""
-    copy = Sweep(tmp_path)
-    shutil.copy2(finished.file, copy.file)
-    shutil.copytree(finished.results.root, copy.results.root)
-    return copy
 
 
 def losses(record: Record) -> list[Any]:
@@ -108,7 +95,7 @@ def test_a_sweep_leaves_a_plan_and_a_record_and_a_checkpoint_for_each_trial(
     }
     assert len(set(cells.values())) == 4
     for (_, seed), trial in cells.items():
-        record = finished.record(trial)
+        record = held(finished.results, trial)
         assert record.status in ("ok", "stuck")
         assert (record.config["seed"], record.config["train"]["steps"]) == (seed, 5)
         assert record.parameters
@@ -129,12 +116,12 @@ def test_a_sweep_leaves_a_plan_and_a_record_and_a_checkpoint_for_each_trial(
 # Again.
 
 
-def test_a_second_run_trains_nothing_and_changes_no_file(sweep: Sweep) -> None:
-    before = sweep.files()
-    code, told = sweep.run()
+def test_a_second_run_trains_nothing_and_changes_no_file(finished: Sweep) -> None:
+    before = finished.files()
+    code, told = finished.run()
     assert code == 0
     assert "nothing was left to run" in told
-    assert sweep.files() == before
+    assert finished.files() == before
 
 
 # What the launcher says is what the record says.
@@ -393,7 +380,7 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
         run(RunConfig(plan, stopped, "cpu"), launcher)
     assert stopped.read(trial) is None
     assert stopped.unfinished(trial).exists()
-    earlier = float(read_words(stopped.unfinished(trial))["seconds"])
+    earlier = float(stamp_of(stopped.unfinished(trial))["seconds"])
     assert Leases(stopped.root / "leases").live() == []
     for results in (stopped, alone):
         with LocalLauncher(1) as launcher:
