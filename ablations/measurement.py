@@ -17,6 +17,7 @@ from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
 from ablations.tasks.task import Example, Task
 from ablations.tasks.task import Metric as Metric
+from model.build import build
 from model.config import ConfigError, Registry, nearest
 
 MEASUREMENT = Registry("measurement")
@@ -90,6 +91,14 @@ class Benchmark:
     ) -> Callable[[], None]:
         """The call that is timed, with everything it needs already made."""
         raise NotImplementedError
+
+
+def untrained(
+    config: dict[str, Any], task: Task, device: torch.device | str = "cpu", **changes: Any
+) -> Any:
+    """The model of a trial before its first step, with some other settings."""
+    written = {**config["model"], **changes}
+    return build(written, task.source_size, task.target_size, config["seed"]).to(device)
 
 
 @cache

@@ -13,7 +13,7 @@ from ablations.store.record import Record
 from ablations.store.words import CHAPTERS
 from analysis import stats, tables
 from analysis.contrasts import DIFFERS, Evidence
-from analysis.load import FINE, UNREADABLE, WAITING, Loaded, Row
+from analysis.load import FINE, UNREADABLE, WAITING, Loaded, Row, setting
 from analysis.timing import SAME
 from analysis.wording import (
     after_heading,
@@ -97,11 +97,11 @@ def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFram
     unit = next((unit for unit in own["unit"] if unit), "")
     rows = {}
     for label, row in own.to_dict("index").items():
-        other = compared.get(label)
+        other = compared.get(label, {})
         rows[label] = {
             f"{task}{first['metric_title']}{after_heading(unit)}": tables.score(row),
-            f"{task}difference": tables.difference(other) if other else "",
-            f"{task}mark": other["mark"] if other else "",
+            f"{task}difference": tables.difference(other),
+            f"{task}mark": other.get("mark", ""),
             f"{task}seeds that learn": _learn(row["outcomes"]),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -166,13 +166,10 @@ def _furthest(frame: pd.DataFrame, along: str) -> pd.DataFrame:
 def _rates(loaded: Loaded, own: pd.DataFrame, several: bool) -> pd.DataFrame:
     """The learning rate of each variant."""
     heading = f"{own['task'].iloc[0]}: lr" if several else "lr"
-    return own["trial"].map(lambda trial: _rate(loaded.records.get(trial))).to_frame(heading)
-
-
-def _rate(record: Record | None) -> str:
-    train: Row = (record.config.get("train") or {}) if record else {}
-    lr = (train.get("optimizer") or {}).get("lr")
-    return f"{lr:g}" if isinstance(lr, int | float) else ""
+    held = [loaded.records.get(trial) for trial in own["trial"]]
+    rates = [record and setting(record.config, "train.optimizer.lr") for record in held]
+    cells = [f"{lr:g}" if isinstance(lr, int | float) else "" for lr in rates]
+    return pd.DataFrame({heading: cells}, index=own.index)
 
 
 # --- the answer
@@ -214,7 +211,7 @@ def _difference(row: Row, is_first: bool) -> str:
     judged = f", {row['mark']}" if row["mark"] in ("better", "worse") else ""
     if row["mark"] == stats.FEW:
         ends = f"n = {row['n']}: no mark from fewer than three"
-    lost = [row["failures"], row["baseline_failures"] and f"baseline: {row['control_failures']}"]
+    lost = [row["failures"], row["baseline_failures"] and f"baseline: {row['baseline_failures']}"]
     failed = "".join(f", {words}" for words in lost if words)
     return f"with {named(row['name'])} {subject}{change}{than} ({ends}){judged}{failed}"
 
@@ -229,52 +226,32 @@ def _rest(mark: str, rows: list[Row]) -> str:
     return f"{mark}: {joined(lost) if len(lost) == len(rows) else names}"
 
 
-# --- limits
+# --- scope
 
 
-def limits(evidence: Evidence, experiment: str) -> list[str]:
-    """Why the answer may not hold elsewhere, in sentences; names are marked."""
+def scope(evidence: Evidence, experiment: str) -> Row:
+    """How far the answer reaches: sizes, trials and settings of an experiment."""
     loaded = evidence.loaded
     entry = loaded.experiments[experiment]
     trials = loaded.trials[loaded.trials["experiment"] == experiment]
     distinct = trials.drop_duplicates("trial")
-    records = loaded.held(experiment)
-    trained = [record for record in records if record.trained]
+    records = [loaded.records[id] for id in distinct["trial"] if id in loaded.records]
     sizes = trials[trials["variant"] == entry["baseline"]]["parameters"].dropna()
-    taken = [(record.config.get("train") or {}).get("steps") for record in trained]
-    steps = sorted({n for n in taken if isinstance(n, int)})
-    seeds = trials["seed"].nunique()
-    facts = [
-        f"One task, {named(str(entry['task']))}",
-        *([f"{int(sizes.max()):,} parameters (of the baseline)"] if len(sizes) else []),
-        *([f"{' or '.join(f'{n:,}' for n in steps)} steps"] if steps else []),
-        *(["untrained"] if records and not trained else []),
-        f"{seeds} seed{'s' * (seeds != 1)}",
-    ]
-    outcomes = distinct["outcome"].value_counts()
-    failed = [f"{n} {kind}" for kind, n in outcomes.items() if kind not in (FINE, WAITING)]
-    waiting, missing = int(outcomes.get(WAITING, 0)), int(distinct["missing"].sum())
-    stale = len(set(distinct["trial"]) & loaded.stale)
-    edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
-    is_tuned = bool(entry["tuning"])
-    moves = entry.get("changes") not in (None, "", "nothing")
+    steps = {setting(record.config, "train.steps") for record in records if record.trained}
     speeds = evidence.speeds[evidence.speeds["experiment"] == experiment]
-    sentences = {
-        f"{', '.join(facts)}: it says nothing of others.": True,
-        "Learning rate, schedule and the other settings are the baseline's: a variant may lose "
-        "only because they do not suit it.": trained and not is_tuned,
-        "Each variant chose among the same few settings; a finer grid may choose others, and this "
-        "choice is in no interval.": is_tuned,
-        f"The best setting stood at the edge of the grid for {joined([*edges] or [''])}.": edges,
-        f"Not held fixed: {entry.get('moves')}.": moves,
-        f"Of {outcomes.sum()} trials: {', '.join(failed)}. Means are over the rest.": failed,
-        f"{waiting} of {outcomes.sum()} trials are still to be run.": waiting,
-        f"{missing} measures of trained models are still to be taken.": missing,
-        f"{stale} of its records were made by other code than is here.": stale,
-        "Other programs used the machine while this was timed: its ratios, taken in the same "
-        "blocks, hold up better than its times.": speeds["noisy"].eq(True).any(),
+    tuning = entry["tuning"]
+    return {
+        "parameters": int(sizes.max()) if len(sizes) else None,
+        "steps": sorted(n for n in steps if isinstance(n, int)),
+        "seeds": trials["seed"].nunique(),
+        "records": len(records),
+        "trained": any(record.trained for record in records),
+        "outcomes": distinct["outcome"].value_counts().to_dict(),
+        "missing": int(distinct["missing"].sum()),
+        "stale": len(set(distinct["trial"]) & loaded.stale),
+        "edges": list(dict.fromkeys(each["variant"] for each in tuning if each["at_edge"])),
+        "noisy": bool(speeds["noisy"].eq(True).any()),
     }
-    return [sentence for sentence, is_true in sentences.items() if is_true]
 
 
 # --- examples

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from ablations.store.predictions import Prediction, prediction_of
+from ablations.store.predictions import prediction_of
 from ablations.store.words import quoted
 from analysis import stats
 from analysis.cases import Case, cases
@@ -28,54 +27,8 @@ VERDICTS = (SUPPORTED, REFUTED, MIXED, UNDECIDED, NOT_RUN)  # as they are listed
 AT_EDGE = "its interval holds the edge of what is predicted"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What was measured for one prediction, and the verdict of its interval."""
-
-    prediction: Prediction
-    verdict: str
-    reason: str
-    shows: str
-    effect: float
-    low: float
-    high: float
-    bounds: stats.Bounds
-    """The predicted range, in the same unit; None at an open end."""
-    n: int
-    """Seeds, or processes if it is timed."""
-    rates: dict[str, tuple[int, int]] | None
-    """Variant → how many seeds succeeded, and how many there are."""
-    unit: str
-    of_items: float | None
-    """The share of the variance that comes from the test items; more seeds do not reduce it."""
-    role: str
-    needed: float
-    """How many fresh seeds would decide it."""
-    remedy: str
-    is_interval: bool
-    """Whether an interval judges it; a count is exact."""
-    is_ready: bool
-    """Whether every planned seed is there."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict of one claim in one experiment."""
-
-    id: str
-    statement: str
-    source: str
-    verdict: str
-    reason: str
-    scope: Row
-    n: int
-    findings: list[Finding] = field(default_factory=list)
-    remedy: str = ""
-    """What would decide it, if it is undecided."""
-
-
-def verdicts(loaded: Loaded) -> list[Verdict]:
-    """Every claim of the plan, in its order."""
+def verdicts(loaded: Loaded) -> list[Row]:
+    """Every claim of the plan, in its order, a row for each experiment."""
     return [
         _verdict(loaded, name, claim)
         for name, entry in loaded.experiments.items()
@@ -83,79 +36,94 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
     ]
 
 
-def _verdict(loaded: Loaded, name: str, claim: Row) -> Verdict:
+def _verdict(loaded: Loaded, name: str, claim: Row) -> Row:
+    """`remedy` is what would decide it, if it is undecided."""
+    entry = loaded.experiments[name]
     required = [{**each, "role": "requires"} for each in claim.get("require", [])]
     predictions = [prediction_of(each) for each in [*claim["predicts"], *required]]
     every = [case for each in predictions for case in cases(loaded, name, each)]
     found = [finding(case) for case in every]
     is_trained = any(not case.is_timed and not case.is_fact for case in every)
-    if loaded.lacks_tuning(name):
+    if entry["grid"] and not entry["tuning"]:
         word, reason = NOT_RUN, "its variants are not tuned here"
-        remedy = f"`ablations tune {loaded.experiments[name]['name']}`"
-    elif is_trained and (why := undertrained(loaded, name)) and any(f.n for f in found):
+        remedy = f"`ablations tune {entry['name']}`"
+    elif is_trained and (why := undertrained(loaded, name)) and any(f["n"] for f in found):
         word, reason = UNDECIDED, f"undertrained: {why}"
         remedy = "more steps, until the baseline knows its task"
     else:
         word, reason = judge(found)
         remedy = _remedy(every, found) if word in (UNDECIDED, NOT_RUN) else ""
-    n = min(each.n for each in found if each.role == "predicts")
-    known = {key: claim[key] for key in ("id", "statement", "source")}
-    return Verdict(**known, verdict=word, reason=reason, scope=_scope(loaded, name), n=n,
-                   findings=found, remedy=remedy)  # fmt: skip
+    done, planned = loaded.done(name)
+    return {
+        **{key: claim[key] for key in ("id", "statement", "source")},
+        "verdict": word,
+        "reason": reason,
+        "scope": _scope(loaded, name),
+        "n": min(each["n"] for each in found if each["role"] == "predicts"),
+        "findings": found,
+        "remedy": remedy,
+        "done": done,
+        "trials": planned,
+    }
 
 
-def finding(case: Case) -> Finding:
-    """One prediction, measured and judged."""
+def finding(case: Case) -> Row:
+    """One prediction, measured and judged.
+
+    `bounds` is the predicted range in the same unit, None at an open end; `n` counts seeds or
+    processes; `needed` fresh seeds would decide it; `is_interval`: it is no exact count.
+    """
     units, pending = case.ready()
     found = measure(case, units)
     needed = math.nan if pending else found.needed
     word = UNDECIDED if pending else found.verdict
-    reason = pending or found.reason or (AT_EDGE if word == UNDECIDED else "")
     is_open = word == UNDECIDED and not pending
     shows = found.shows or case.prediction.shows
     low, high = (math.nan, math.nan) if found.is_fact else (found.low, found.high)
     shown = math.exp if found.is_log else float
-    least, most = (None if edge is None else shown(edge) for edge in found.bounds)
     has_unit = shows in ("difference", "growth with each doubling", "value")
-    return Finding(
-        prediction=case.prediction,
-        verdict=word,
-        reason=reason,
-        shows=shows,
-        effect=shown(found.effect),
-        low=shown(low),
-        high=shown(high),
-        bounds=(least, most),
-        n=found.n,
-        rates=found.rates,
-        unit=str(case.metric["unit"]) if has_unit else "",
-        of_items=found.of_items,
-        role=case.prediction.role,
-        needed=needed,
-        remedy=(found.remedy or _remedy_of(case, needed)) if is_open else "",
-        is_interval=not case.is_fact,
-        is_ready=not pending,
-    )
+    return {
+        "prediction": case.prediction.to_dict(),
+        "verdict": word,
+        "reason": pending or found.reason or (AT_EDGE if word == UNDECIDED else ""),
+        "shows": shows,
+        "effect": shown(found.effect),
+        "low": shown(low),
+        "high": shown(high),
+        "bounds": tuple(None if edge is None else shown(edge) for edge in found.bounds),
+        "n": found.n,
+        "rates": found.rates,
+        "unit": str(case.metric["unit"]) if has_unit else "",
+        "of_items": found.of_items,
+        "role": case.prediction.role,
+        "needed": needed,
+        "remedy": (found.remedy or _remedy_of(case, needed)) if is_open else "",
+        "is_interval": not case.is_fact,
+        "is_ready": not pending,
+    }
 
 
-def judge(found: Sequence[Finding]) -> tuple[str, str]:
+def judge(found: Sequence[Row]) -> tuple[str, str]:
     """The verdict of several findings, and the reason if they give none."""
-    predicted = [each for each in found if each.role == "predicts"]
-    if not any(each.n for each in predicted):
-        pending = next((each.reason for each in predicted if each.reason), "")
+    predicted = [each for each in found if each["role"] == "predicts"]
+    if not any(each["n"] for each in predicted):
+        pending = next((each["reason"] for each in predicted if each["reason"]), "")
         return NOT_RUN, pending if "timed" in pending else "no planned seed has ended"
     for each in found:
-        if not each.is_ready:
-            return UNDECIDED, each.reason
+        if not each["is_ready"]:
+            return UNDECIDED, each["reason"]
     for each in found:
-        if each.role == "requires" and each.verdict != SUPPORTED:
-            return UNDECIDED, f"what it requires is {each.verdict}: {_subject(each.prediction)}"
-    words = {each.verdict for each in predicted}
+        if each["role"] == "requires" and each["verdict"] != SUPPORTED:
+            p = each["prediction"]
+            than = f" than {quoted(p['than'])}" if p.get("than") else ""
+            subject = f"{' over '.join(map(quoted, p['variants']))} {p['kind']}{than}"
+            return UNDECIDED, f"what it requires is {each['verdict']}: {subject}"
+    words = {each["verdict"] for each in predicted}
     if len(words) == 1 and UNDECIDED not in words:
         return words.pop(), ""
     if {SUPPORTED, REFUTED} <= words:
         return MIXED, ""
-    reasons = [each.reason for each in predicted if each.verdict == UNDECIDED]
+    reasons = [each["reason"] for each in predicted if each["verdict"] == UNDECIDED]
     return UNDECIDED, "; ".join(dict.fromkeys(reasons))
 
 
@@ -172,19 +140,19 @@ def _remedy_of(case: Case, needed: float) -> str:
     return f"about {needed:.0f} fresh seeds{time}"
 
 
-def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
+def _remedy(every: Sequence[Case], found: Sequence[Row]) -> str:
     """What would decide a claim: the most seeds that one of its predictions needs."""
-    pending = [(case, each) for case, each in zip(every, found, strict=True) if not each.is_ready]
+    pending = [(c, each) for c, each in zip(every, found, strict=True) if not each["is_ready"]]
     if any(case.is_timed for case, _ in pending):
         return "a larger profile, which times more"
-    if any("needed for a verdict" in each.reason for _, each in pending):
+    if any("needed for a verdict" in each["reason"] for _, each in pending):
         return f"at least {stats.LEAST} seeds (--seeds)"
     if pending:
         return "the experiment, run to its end"
-    open_ = [each for each in found if each.verdict == UNDECIDED and each.remedy]
-    other = [each.remedy for each in open_ if math.isnan(each.needed)]
-    most = max(open_, key=lambda each: each.needed, default=None)
-    return other[0] if other else most.remedy if most else ""
+    open_ = [each for each in found if each["verdict"] == UNDECIDED and each["remedy"]]
+    other = [each["remedy"] for each in open_ if math.isnan(each["needed"])]
+    most = max((each["needed"] for each in open_), default=0)
+    return next(iter([*other, *(e["remedy"] for e in open_ if e["needed"] == most)]), "")
 
 
 def _scope(loaded: Loaded, name: str) -> Row:
@@ -226,18 +194,11 @@ def _mean(by_seed: dict[int, float]) -> float:
 
 def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[Row]:
     """Every claim of the plan, or only these, a row for each experiment; strict JSON."""
-    found = verdicts(evidence.loaded)
-    known = list(dict.fromkeys(each.id for each in found))
+    found = [strict_json(each) for each in verdicts(evidence.loaded)]
+    known = list(dict.fromkeys(each["id"] for each in found))
     for name in asked:
         check_known(name, known, "claim")
-    return [_document(each, evidence) for each in found if not asked or each.id in asked]
-
-
-def _document(each: Verdict, evidence: Evidence) -> Row:
-    done, planned = evidence.loaded.done(each.scope["experiment"])
-    findings = [{**asdict(f), "prediction": f.prediction.to_dict()} for f in each.findings]
-    shallow = {**vars(each), "findings": findings}
-    return dict(strict_json({**shallow, "done": done, "trials": planned}))
+    return [each for each in found if not asked or each["id"] in asked]
 
 
 def strict_json(value: Any) -> Any:
@@ -287,13 +248,6 @@ def lines(claim: Row, evidence: Evidence) -> list[str]:
         *(f"  {word}: {text}" for word, text in zip(words, texts, strict=True)),
         *([f"  would decide it: {claim['remedy']}"] if claim["remedy"] else []),
     ]
-
-
-def _subject(p: Prediction) -> str:
-    """`“none” worse than “sinusoidal”`."""
-    than = getattr(p, "than", None)
-    other = f" than {quoted(than)}" if than else ""
-    return f"{' over '.join(map(quoted, p.variants))} {p.kind}{other}"
 
 
 def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:

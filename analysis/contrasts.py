@@ -30,7 +30,7 @@ OF_VARIANT = [
     *("parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n"),
     *("failures", "tuned_to"),
 ]
-"""Columns that a contrast repeats for its baseline, as `control_mean` and so on."""
+"""Columns that a contrast repeats for its baseline, as `baseline_mean` and so on."""
 VARIANTS = [
     *("experiment", "variant", "factors", "name", "baseline", "task"),
     *("metric", "split", "metric_title", "unit", "better", "matters"),
@@ -42,7 +42,6 @@ CONTRASTS = [
     *("trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT)),
     *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note"),
 ]
-Difference = stats.Estimate | stats.SeedAndItemEstimate
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ def difference(
     split: str,
     at: Mapping[str, Any],
     seeds: Sequence[int],
-) -> Difference:
+) -> stats.Estimate:
     """The mean of variant − baseline over seeds that both have.
 
     If the score of every test item is stored, the error counts test items as well as seeds.
@@ -229,7 +228,7 @@ def word_of(n: int, low: float, high: float, better: str, matters: float) -> str
     return stats.TIE if max(-low, high) < matters else stats.NOT_RESOLVED
 
 
-def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
+def mark(variant: Row, baseline: Row | None, found: stats.Estimate) -> str:
     """The mark of a variant: that of its interval, unless seeds failed or are still missing."""
     sides = [side["outcomes"].values() for side in (variant, baseline) if side]
     if baseline is None or any(set(outcomes) <= {WAITING} for outcomes in sides):
@@ -254,7 +253,7 @@ def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
     return word
 
 
-def _note(variant: Row, baseline: Row | None, found: Difference, low: float) -> str:
+def _note(variant: Row, baseline: Row | None, found: stats.Estimate, low: float) -> str:
     notes = []
     if found.n >= stats.LEAST and math.isnan(low):
         same = "no difference" if found.value == 0 else "the same difference"

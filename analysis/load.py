@@ -66,11 +66,6 @@ class Loaded:
         """Name → what the plan says of an experiment."""
         return dict(self.plan["experiments"])
 
-    def lacks_tuning(self, experiment: str) -> bool:
-        """Whether its variants should be tuned and one that a claim compares is not."""
-        entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not entry["tuning"]
-
     def title(self, experiment: str, metric: str) -> str:
         """The name of a metric in a sentence or on an axis."""
         return title_of(metric, self.experiments[experiment]["metrics"])
@@ -96,11 +91,6 @@ class Loaded:
         rank = trials.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
         is_open = trials["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
         return int((~is_open.cummax().astype(bool)).sum()), len(is_open)
-
-    def held(self, experiment: str) -> list[Record]:
-        """The records of an experiment, each once."""
-        ids = self.trials[self.trials["experiment"] == experiment]["trial"].unique()
-        return [self.records[trial] for trial in ids if trial in self.records]
 
     @cached_property
     def ids(self) -> dict[Variant, dict[int, str]]:
@@ -357,6 +347,13 @@ def where_of(at: Mapping[str, Any]) -> str:
 def crossing(across: Mapping[str, str]) -> str:
     """Levels of factors in one canonical line: `data=3k, depth=2`; empty without factors."""
     return ", ".join(f"{name}={across[name]}" for name in sorted(across))
+
+
+def setting(config: Any, path: str) -> Any:
+    """What a config has at a path such as `train.steps`; None if nothing."""
+    for key in path.split("."):
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
 
 
 def session_of(named: str | None) -> str | None:

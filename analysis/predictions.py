@@ -12,31 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ablations.store.predictions import (
-    STEPS,
-    Better,
-    Crosses,
-    Equal,
-    Exact,
-    Exponent,
-    Fails,
-    Grows,
-    Ratio,
-    Worse,
-)
+from ablations.store import predictions as kinds
 from analysis import stats
 from analysis.cases import Case
-from analysis.contrasts import Difference, difference
-from analysis.load import FINE, by_step
+from analysis.contrasts import difference
+from analysis.load import FINE, by_step, setting
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 MOVING = 0.5  # of its margin, over the last third of the steps
 FEW_RATES = (5, 6, 8, 10, 15, 20, 30, 40)  # seeds at which a difference of rates is tried
 NO_FLOOR = "not timed against a copy of itself"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -100,9 +86,9 @@ def measure(case: Case, units: Sequence[int]) -> Found:
     kind = KINDS[type(p)]
     if getattr(p, "threshold", None) is not None:
         kind = _rate
-    elif p.metric == STEPS:
+    elif p.metric == kinds.STEPS:
         kind = _steps
-    elif isinstance(p, Ratio) and case.is_timed:
+    elif isinstance(p, kinds.Ratio) and case.is_timed:
         kind = _time_ratio
     if kind not in (_rate, _time_ratio, _exact) and (lost := case.lost(units)):
         remedy = "a regime in which no seed fails, or a claim about how many do, on fresh seeds"
@@ -113,21 +99,18 @@ def measure(case: Case, units: Sequence[int]) -> Found:
         return Found(n=len(units), reason=str(error))
 
 
-def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: Any) -> Found:
+def _estimated(estimate: stats.Estimate, bounds: stats.Bounds, case: Case, **more: Any) -> Found:
     """An estimate with its interval; a count has none."""
     effect = estimate.value
     ends = (effect, effect) if case.is_fact else estimate.ends()
-    if isinstance(estimate, stats.SeedAndItemEstimate):
-        more["of_items"] = estimate.of_items
+    more |= {"is_fact": case.is_fact, "of_items": estimate.of_items}
     if math.isnan(ends[0]) and estimate.n >= stats.LEAST and not math.isnan(effect):
         more["reason"] = "the same in every seed, so its spread cannot be estimated"
         more["remedy"] = "a measure that tells these apart"
-    return Found(
-        bounds, estimate.n, effect, *ends, estimate.sd, **{"is_fact": case.is_fact, **more}
-    )
+    return Found(bounds, estimate.n, effect, *ends, estimate.sd, **more)
 
 
-def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found:
+def _level(case: Case, p: Any, units: Sequence[int]) -> Found:
     """The mean of paired differences; for trained models it holds for new seeds and test items."""
     spot = case.spots[0]
     if case.metric["repeats"] == "seeds":
@@ -137,13 +120,13 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
         apart = stats.paired_mean(
             *(case.matrix(label, units)[:, 0] for label in (p.variants[0], p.than))
         )
-    if isinstance(p, Equal):
+    if isinstance(p, kinds.Equal):
         return _unless_moving(case, p, _estimated(apart, (-p.within, p.within), case), units)
-    is_higher = isinstance(p, Better) == (case.sign > 0)
+    is_higher = isinstance(p, kinds.Better) == (case.sign > 0)
     return _estimated(apart, (p.by, None) if is_higher else (None, 0.0 - p.by), case)
 
 
-def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
+def _unless_moving(case: Case, p: kinds.Equal, found: Found, seeds: Sequence[int]) -> Found:
     """Withhold the verdict if the difference still moves: by more than half the margin over the
     last third of the steps."""
     if case.metric["repeats"] != "seeds":
@@ -154,8 +137,8 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
         curve = by_step(case.loaded, variant, p.metric, p.split, spot.coordinates)
         now, then = case.values(label, spot), curve.set_index(["seed", "step"])["value"].to_dict()
         for seed in seeds:
-            config = case.loaded.records[case.loaded.ids[variant][seed]].config
-            steps = (config.get("train") or {}).get("steps")
+            record = case.loaded.records[case.loaded.ids[variant][seed]]
+            steps = setting(record.config, "train.steps")
             if not isinstance(steps, int):
                 return found
             moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))
@@ -168,7 +151,7 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
     return replace(found, reason=reason, remedy="more steps, until the difference stands still")
 
 
-def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
+def _rate(case: Case, p: Any, seeds: Sequence[int]) -> Found:
     """The difference of success rates, with its exact paired interval."""
     spot, n, hits = case.spots[0], len(seeds), []
     for label in (p.variants[0], p.than):
@@ -182,12 +165,12 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
         hits.append(len(good))
     more = hits[0] - hits[1]
     low, high = stats.difference_ends(more, n)
-    bounds = (p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by)
+    bounds = (p.by, None) if isinstance(p, kinds.Better) else (None, 0.0 - p.by)
     rates = {p.variants[0]: (hits[0], n), p.than: (hits[1], n)}
-    return Found(bounds, n, more / n, low, high, shows=Fails.shows, rates=rates)
+    return Found(bounds, n, more / n, low, high, shows=kinds.Fails.shows, rates=rates)
 
 
-def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
+def _steps(case: Case, p: Any, seeds: Sequence[int]) -> Found:
     """The paired ratio of steps to a loss; fewer steps are better."""
     one, two = (case.matrix(label, seeds)[:, 0] for label in (p.variants[0], p.than))
     never = int((~np.isfinite(one) | ~np.isfinite(two)).sum())
@@ -196,23 +179,23 @@ def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
         reason = f"{never} of {len(seeds)} seeds never reached the loss"
         return Found(n=len(seeds), reason=reason, remedy=remedy)
     apart = stats.paired_mean(np.log(np.maximum(one, 1)), np.log(np.maximum(two, 1)))
-    bounds = (None, 0.0) if isinstance(p, Better) else (0.0, None)
-    return _estimated(apart, bounds, case, is_log=True, shows=Ratio.shows)
+    bounds = (None, 0.0) if isinstance(p, kinds.Better) else (0.0, None)
+    return _estimated(apart, bounds, case, is_log=True, shows=kinds.Ratio.shows)
 
 
-def _growth(case: Case, p: Grows, units: Sequence[int]) -> Found:
+def _growth(case: Case, p: kinds.Grows, units: Sequence[int]) -> Found:
     """How much the lead rises when the factor doubles."""
     lead = case.matrix(p.variants[0], units) - case.matrix(p.than, units)
     return _estimated(stats.growth([s.x for s in case.spots], case.sign * lead), (0.0, None), case)
 
 
-def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
+def _exponent(case: Case, p: kinds.Exponent, units: Sequence[int]) -> Found:
     """b of value ∝ level^b."""
     levels = [spot.x for spot in case.spots]
     return _estimated(stats.exponent(levels, case.matrix(p.variants[0], units)), p.between, case)
 
 
-def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
+def _crossing(case: Case, p: kinds.Crosses, units: Sequence[int]) -> Found:
     """Where the first variant changes from lower to higher; times and counts by log ratio."""
     one, two = (case.matrix(label, units) for label in p.variants)
     lead = one - two if case.metric["repeats"] == "seeds" else np.log(one / two)
@@ -240,7 +223,7 @@ def _log_ends(ends: stats.Bounds) -> stats.Bounds:
     return low, high
 
 
-def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
+def _ratio(case: Case, p: kinds.Ratio, units: Sequence[int]) -> Found:
     """The mean log ratio to the other variant, or of a metric that is itself a ratio."""
     one = case.matrix(p.variants[0], units)[:, 0]
     two = np.ones_like(one) if p.than is None else case.matrix(p.than, units)[:, 0]
@@ -250,7 +233,7 @@ def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
     return _estimated(estimate, _log_ends(p.between), case, is_log=True)
 
 
-def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
+def _time_ratio(case: Case, p: kinds.Ratio, _: Sequence[int]) -> Found:
     """Log ratios by process, never narrower than the A/A interval of the session; without another
     variant, to the baseline of the session."""
     logs, floor = case.log_ratios(p.variants[0], case.spots[0])
@@ -265,7 +248,7 @@ def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
     return Found(_log_ends(p.between), len(logs), ratio, low, high, sd, is_log=True)
 
 
-def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
+def _exact(case: Case, p: kinds.Exact, units: Sequence[int]) -> Found:
     """Every value within rounding, and no value of the positive control."""
     control = case
     if p.fails_at is not None:
@@ -283,6 +266,13 @@ def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
 
 
 KINDS: dict[type, Callable[[Case, Any, Sequence[int]], Found]] = {
-    **{Better: _level, Worse: _level, Equal: _level, Fails: _rate, Grows: _growth},
-    **{Exponent: _exponent, Crosses: _crossing, Ratio: _ratio, Exact: _exact},
+    kinds.Better: _level,
+    kinds.Worse: _level,
+    kinds.Equal: _level,
+    kinds.Fails: _rate,
+    kinds.Grows: _growth,
+    kinds.Exponent: _exponent,
+    kinds.Crosses: _crossing,
+    kinds.Ratio: _ratio,
+    kinds.Exact: _exact,
 }

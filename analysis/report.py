@@ -21,7 +21,7 @@ from analysis.claims import VERDICTS, claims, expected_errors, finding_text, ver
 from analysis.contrasts import Evidence
 from analysis.load import Row
 from analysis.plots import Panel
-from analysis.wording import CLOSE, OPEN, duration, safe
+from analysis.wording import CLOSE, OPEN, duration, joined, named, safe, short
 
 PAGE = Path("report") / "index.html"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -63,7 +63,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
         undefined=jinja2.StrictUndefined, lstrip_blocks=True,
     )  # fmt: skip
-    env.filters["set_apart"] = set_apart
+    env.filters |= {"set_apart": set_apart, "joined": joined, "named": named, "short": short}
     records = loaded.records.values()
     seconds = [record.env.get("seconds") or 0.0 for record in records]
     outcomes = loaded.trials.drop_duplicates("trial")["outcome"].value_counts()
@@ -195,7 +195,7 @@ def _section(
         "figures": figures,
         "tables": shown,
         "examples": chapters.examples(evidence, name),
-        "limits": chapters.limits(evidence, name),
+        "scope": chapters.scope(evidence, name),
         "command": shlex.join(map(str, words)),
     }
 

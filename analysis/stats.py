@@ -11,7 +11,7 @@ Shapes: S seeds, I test items, L levels of a factor.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -44,48 +44,28 @@ class Estimate:
     error: float = math.nan
     df: float = math.nan
 
+    same_items: Estimate | None = None
+    """Where test items count too (see `seeds_and_items`): for new seeds on this very test set."""
+    of_items: float | None = None
+    """The share of its variance that comes from the items: more seeds do not reduce it."""
+
     def ends(self, level: float = LEVEL) -> tuple[float, float]:
-        """value ± t(df) · error; NaN from fewer than three."""
+        """value ± t(df) · error; NaN from fewer than three.
+
+        Never narrower than for the same items: Satterthwaite's df alone can promise more than
+        three seeds hold (92.5 % where both variances are alike).
+        """
         if self.n < LEAST:
             return math.nan, math.nan
-        half = float(special.stdtrit(self.df, (1 + level) / 2)) * self.error
+        each = [self] if self.same_items is None else [self, self.same_items]
+        halves = [float(special.stdtrit(e.df, (1 + level) / 2)) * e.error for e in each]
+        half = float(np.fmax.reduce(halves))
         return self.value - half, self.value + half
 
     @property
     def sd(self) -> float:
-        """Standard deviation of the single values."""
-        return self.error * math.sqrt(self.n)
-
-
-@dataclass(frozen=True)
-class SeedAndItemEstimate:
-    """A mean difference whose error counts seeds and test items (see `seeds_and_items`)."""
-
-    both: Estimate
-    """For new seeds and new items of the same kind."""
-    same_items: Estimate
-    """For new seeds on this very test set: the paired t-test."""
-    of_items: float
-    """The share of its variance that comes from the items: more seeds do not reduce it."""
-
-    @property
-    def n(self) -> int:
-        return self.both.n
-
-    @property
-    def value(self) -> float:
-        return self.both.value
-
-    @property
-    def sd(self) -> float:
-        """Standard deviation of the seeds' differences on these items."""
-        return self.same_items.sd
-
-    def ends(self, level: float = LEVEL) -> tuple[float, float]:
-        """Never narrower than for these items: Satterthwaite's df alone can promise more than
-        three seeds hold (92.5 % where both variances are alike)."""
-        (low, high), (same_low, same_high) = self.both.ends(level), self.same_items.ends(level)
-        return float(np.fmin(low, same_low)), float(np.fmax(high, same_high))
+        """Standard deviation of the single seeds, on these items."""
+        return (self.same_items or self).error * math.sqrt(self.n)
 
 
 def mean_of(values: ArrayLike, scale: float = 0.0) -> Estimate:
@@ -111,7 +91,7 @@ def paired_mean(variant: ArrayLike, control: ArrayLike) -> Estimate:
     return mean_of(v - c, scale=float(max(np.abs(v).max(initial=0), np.abs(c).max(initial=0))))
 
 
-def seeds_and_items(differences_SI: ArrayLike) -> SeedAndItemEstimate:
+def seeds_and_items(differences_SI: ArrayLike) -> Estimate:
     """A mean difference that holds for other seeds and for other test items.
 
     All seeds see the same items, so more seeds do not average out the choice of items. With
@@ -129,29 +109,22 @@ def seeds_and_items(differences_SI: ArrayLike) -> SeedAndItemEstimate:
     S, items = d.shape
     mean = float(d.mean()) if d.size else math.nan
     if S < 2 or items < 2 or not np.isfinite(d).all():
-        return SeedAndItemEstimate(Estimate(S, mean), Estimate(S, mean), math.nan)
+        return Estimate(S, mean)
     by_seed, by_item = d.mean(axis=1), d.mean(axis=0)
     left_SI = d - by_seed[:, None] - by_item[None, :] + mean
     freedom = np.array([S - 1, items - 1, (S - 1) * (items - 1)], dtype=np.float64)
-    sums = np.array(
-        [
-            items * np.square(by_seed - mean).sum(),
-            S * np.square(by_item - mean).sum(),
-            np.square(left_SI).sum(),
-        ]
-    )
+    squares = [np.square(each).sum() for each in (by_seed - mean, by_item - mean, left_SI)]
+    sums = np.array([items, S, 1]) * squares
     tiny = (8 * np.finfo(np.float64).eps * float(np.abs(d).max())) ** 2 * d.size
     a, b, e = parts = np.where(sums <= tiny, 0.0, sums / freedom) / (S * items)
     if a == e == 0.0:  # equal in every seed, which says nothing about the next
-        return SeedAndItemEstimate(Estimate(S, mean), Estimate(S, mean), math.nan)
+        return Estimate(S, mean)
     variance = max(a + b - e, a, b)
     df = variance**2 / float(np.sum(parts**2 / freedom))
     components = max(0.0, a - e), max(0.0, b - e), e
-    return SeedAndItemEstimate(
-        both=Estimate(S, mean, math.sqrt(variance), float(df)),
-        same_items=Estimate(S, mean, math.sqrt(a) or math.nan, S - 1),
-        of_items=float(components[1] / sum(components)),
-    )
+    same_items = Estimate(S, mean, math.sqrt(a) or math.nan, S - 1)
+    share = float(components[1] / sum(components))
+    return Estimate(S, mean, math.sqrt(variance), float(df), same_items, share)
 
 
 def exponent(levels: ArrayLike, values_SL: ArrayLike) -> Estimate:
@@ -159,22 +132,23 @@ def exponent(levels: ArrayLike, values_SL: ArrayLike) -> Estimate:
 
     Points of one seed are correlated, so one regression over all points would be too sure.
     """
-    level_L, value_SL = (np.asarray(each, dtype=np.float64) for each in (levels, values_SL))
-    if not ((level_L > 0).all() and (value_SL > 0).all()):
-        raise ValueError("a level or a value is not positive: it has no logarithm")
-    return _mean_slope(np.log(level_L), np.log(value_SL))
+    value_SL = np.asarray(values_SL, dtype=np.float64)
+    if not (value_SL > 0).all():
+        raise ValueError("a value is not positive: it has no logarithm")
+    return _mean_slope(np.log, levels, np.log(value_SL))
 
 
 def growth(levels: ArrayLike, differences_SL: ArrayLike) -> Estimate:
     """By how much a difference rises when the factor doubles: its slope on log₂ level, a seed."""
+    return _mean_slope(np.log2, levels, np.asarray(differences_SL, dtype=np.float64))
+
+
+def _mean_slope(log: Callable[[Floats], Floats], levels: ArrayLike, y_SL: Floats) -> Estimate:
+    """Least squares a seed: Σ (x − x̄)(y − ȳ) / Σ (x − x̄)²."""
     level_L = np.asarray(levels, dtype=np.float64)
     if not (level_L > 0).all():
         raise ValueError("a level is not positive: it has no logarithm")
-    return _mean_slope(np.log2(level_L), np.asarray(differences_SL, dtype=np.float64))
-
-
-def _mean_slope(x_L: Floats, y_SL: Floats) -> Estimate:
-    """Least squares a seed: Σ (x − x̄)(y − ȳ) / Σ (x − x̄)²."""
+    x_L = log(level_L)
     if y_SL.ndim != 2 or y_SL.shape[1] != x_L.size or np.unique(x_L).size < max(2, x_L.size):
         raise ValueError(f"values {y_SL.shape} are not seeds by {x_L.size} levels, two or more")
     centred_L = x_L - x_L.mean()

@@ -16,21 +16,11 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from ablations.store.files import write_atomic
+from analysis import wording
 from analysis.contrasts import Evidence, variant_of
 from analysis.load import Loaded, Row
 from analysis.timing import CURVE, crossings, curves, exponents, on_curves
-from analysis.wording import (
-    after_heading,
-    count,
-    duration,
-    first_few,
-    memory,
-    number,
-    plus_minus,
-    short,
-    times,
-    with_interval,
-)
+from analysis.wording import with_interval
 
 CAPTION = (
     "In brackets: 95 % t-intervals over seeds. A difference to the baseline is paired by seed. "
@@ -39,7 +29,6 @@ CAPTION = (
     "few seeds: fewer than three, so numbers and no mark. failed: seeds broke down, so what is "
     "left would flatter that side."
 )
-NAN = math.nan
 MEASUREMENTS = "measurements.csv.gz"
 MEANINGS = {
     "experiment": "the experiment, as the plan names it",
@@ -72,25 +61,20 @@ MEANINGS = {
 def write(evidence: Evidence) -> list[Path]:
     """Write every table in every format, and all measurements, to DIR/tables/."""
     entries = evidence.loaded.experiments
-    views = {
-        "contrasts": {
-            f"{name}: {entries[name]['question']}": view
-            for name, view in contrasts_views(evidence).items()
-        },
-        "speed": {"Times at single places": speed_view(singles(evidence)), **curve_views(evidence)},
+    compared = {
+        f"{name}: {entries[name]['question']}": view
+        for name, view in contrasts_views(evidence).items()
     }
+    timed = {"Times at single places": speed_view(singles(evidence)), **curve_views(evidence)}
     contents: dict[str, str | bytes] = {
         "contrasts.csv": csv(evidence.contrasts),
         "speed.csv": csv(evidence.speeds),
+        MEASUREMENTS: gzip.compress(csv(measurements(evidence.loaded)).encode(), 6, mtime=0),
+        "measurements.md": explained(evidence.loaded),
     }
-    for name, held in views.items():
-        lead = CAPTION if name == "contrasts" else ""
-        contents[f"{name}.md"] = markdown_file(held, lead)
-        contents[f"{name}.tex"] = latex_file(held, lead)
-        contents[f"{name}.html"] = html_file(held, lead)
-    whole = csv(measurements(evidence.loaded)).encode()
-    contents[MEASUREMENTS] = gzip.compress(whole, compresslevel=6, mtime=0)
-    contents["measurements.md"] = explained(evidence.loaded)
+    for name, views, lead in (("contrasts", compared, CAPTION), ("speed", timed, "")):
+        for suffix, form in (("md", markdown_file), ("tex", latex_file), ("html", html_file)):
+            contents[f"{name}.{suffix}"] = form(views, lead)
     folder = evidence.loaded.root / "tables"
     for name, content in contents.items():
         write_atomic(folder / name, content)
@@ -146,12 +130,12 @@ def _escaped(view: pd.DataFrame, form: Callable[[str], str]) -> pd.DataFrame:
     return view.astype(str).map(form).rename(columns=lambda name: form(str(name)))
 
 
-def markdown_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
+def markdown_file(views: Mapping[str, pd.DataFrame], lead: str) -> str:
     parts = [f"**{escape(title)}**\n\n{markdown(view)}" for title, view in views.items()]
     return "\n".join([f"{lead}\n"] * bool(lead) + parts)
 
 
-def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
+def latex_file(views: Mapping[str, pd.DataFrame], lead: str) -> str:
     """LaTeX tables with booktabs, for \\input."""
     parts = [r"% \usepackage{booktabs}"]
     for title, view in views.items():
@@ -164,7 +148,7 @@ def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
     return "\n".join(parts) + "\n"
 
 
-def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
+def html_file(views: Mapping[str, pd.DataFrame], lead: str) -> str:
     """HTML fragments: a heading and a table each."""
     parts = [f"<p>{html.escape(lead)}</p>"] * bool(lead)
     for title, view in views.items():
@@ -179,12 +163,13 @@ def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
     """Experiment → its readable table."""
-    of_each, differences = (
-        {str(name): own.to_dict("records") for name, own in frame.groupby("experiment", sort=False)}
-        for frame in (evidence.variants, evidence.contrasts)
-    )
     return {
-        name: contrasts_view(of_each.get(name, []), differences.get(name, []))
+        name: contrasts_view(
+            *(
+                frame[frame["experiment"] == name].to_dict("records")
+                for frame in (evidence.variants, evidence.contrasts)
+            )
+        )
         for name in evidence.loaded.experiments
     }
 
@@ -196,38 +181,33 @@ def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
     rows = [row for row in of_each if row["factors"] in levels]
     rows.sort(key=lambda row: (levels.index(row["factors"]), row["variant"] != row["baseline"]))
     unit = next((row["unit"] for row in differences if row["unit"]), "")
-    view = pd.DataFrame([_line(row, compared.get(variant_of(row)), unit) for row in rows])
+    view = pd.DataFrame([_line(row, compared.get(variant_of(row), {}), unit) for row in rows])
     is_untuned = rows and (view["tuned to"] == "").all()
     return view.drop(columns="tuned to") if is_untuned else view
 
 
-def _line(row: Row, compared: Row | None, unit: str) -> dict[str, str]:
+def _line(row: Row, compared: Row, unit: str) -> dict[str, str]:
     """The cells of one variant; the baseline has no difference."""
-    known = compared or {
-        "mark": "",
-        "note": "",
-        **dict.fromkeys(("difference", "low", "high"), NAN),
-    }
     return {
-        "variant": f"{short(row['name'])}{'' if compared else ' (baseline)'}",
-        "mark": known["mark"],
-        "parameters": count(row["parameters"]),
-        "FLOPs/token": count(row["flops_per_token"]),
-        f"{row['metric_title']}{after_heading(unit)}": score(row),
-        "difference (95 % interval)": difference(known),
-        "n": f"{known['n']} of {row['planned']}" if compared else str(row["mean_n"]),
+        "variant": f"{wording.short(row['name'])}{'' if compared else ' (baseline)'}",
+        "mark": compared.get("mark", ""),
+        "parameters": wording.count(row["parameters"]),
+        "FLOPs/token": wording.count(row["flops_per_token"]),
+        f"{row['metric_title']}{wording.after_heading(unit)}": score(row),
+        "difference (95 % interval)": difference(compared),
+        "n": f"{compared['n']} of {row['planned']}" if compared else str(row["mean_n"]),
         "failures": row["failures"],
         "tuned to": tuned_to(row["tuned_to"]),
-        "note": known["note"],
+        "note": compared.get("note", ""),
     }
 
 
-def score(row: Mapping[str, Any]) -> str:
+def score(row: Row) -> str:
     return with_interval(row["mean"], row["mean_low"], row["mean_high"])
 
 
-def difference(row: Mapping[str, Any]) -> str:
-    return with_interval(row["difference"], row["low"], row["high"])
+def difference(row: Row) -> str:
+    return with_interval(row["difference"], row["low"], row["high"]) if row else ""
 
 
 def tuned_to(chosen: Mapping[str, Any]) -> str:
@@ -248,18 +228,18 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     view = pd.DataFrame(
         {
             "experiment": row["experiment"],
-            "variant": short(row["name"]),
+            "variant": wording.short(row["name"]),
             "verdict": row["reason"] or row["verdict"],
             "timed": row["metric_title"],
             "where": row["where"],
             "against": row["compared_with"],
             "machine": row["machine"],
-            "seconds": number(row["seconds"]),
-            "tokens/s": count(row["tokens_per_second"]),
-            "time against baseline": times(row["ratio"], row["low"], row["high"]),
-            "noise floor": plus_minus(row["floor"] - 1),
+            "seconds": wording.number(row["seconds"]),
+            "tokens/s": wording.count(row["tokens_per_second"]),
+            "time against baseline": wording.times(row["ratio"], row["low"], row["high"]),
+            "noise floor": wording.plus_minus(row["floor"] - 1),
             "processes": str(row["n"]),
-            "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
+            "peak memory": wording.memory(row["peak_memory"], row["baseline_peak_memory"]),
         }
         for row in speeds.to_dict("records")
     )
@@ -296,7 +276,7 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
             for row in rows
         ]
         title = ", ".join(part for part in (name, across, series) if part)
-        view.index = pd.Index([short(str(label)) for label in view.index], name="variant")
+        view.index = pd.Index([wording.short(str(label)) for label in view.index], name="variant")
         title = f"{title}: {evidence.loaded.title(str(name), str(metric))}"
         found[title] = view.reset_index().rename_axis(columns=None)
     return found
@@ -306,7 +286,7 @@ def time_cell(seconds: float, ratio: float, reason: str) -> str:
     """`1.2 ms (0.54 ×)`, or the reason if there is no time."""
     if math.isnan(seconds):
         return reason.partition(":")[0]
-    return duration(seconds) + ("" if math.isnan(ratio) else f" ({ratio:.2f} ×)")
+    return wording.duration(seconds) + ("" if math.isnan(ratio) else f" ({ratio:.2f} ×)")
 
 
 def _crossing_cell(row: Row | None) -> str:
@@ -341,7 +321,7 @@ def explained(loaded: Loaded) -> str:
     frame = loaded.measurements
     meanings = dict(MEANINGS)
     for name in _coordinates(loaded):
-        used = first_few(sorted(frame[frame[name].notna()]["source"].unique()), 8)
+        used = wording.first_few(sorted(frame[frame[name].notna()]["source"].unique()), 8)
         meanings[name] = f"coordinate of {used}"
     lead = (
         f"**{MEASUREMENTS}**: a row for each of {len(frame):,} measurements. `pandas.read_csv` "

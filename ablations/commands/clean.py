@@ -28,12 +28,11 @@ Litter = tuple[Path, str]
 def act(options: Namespace) -> int:
     from ablations.estimate import in_bytes
 
-    results = results_of(options)
-    found, total = list(litter(results)), 0
-    with contextlib.ExitStack() as held:
-        if options.yes and found:
-            held.enter_context(Leases(results.root / "leases").locked())  # nothing can begin now
-            found = list(litter(results))
+    results, total = results_of(options), 0
+    results.read_plan()  # RecordError where there is none, before anything is written
+    lock = Leases(results.root / "leases").locked() if options.yes else contextlib.nullcontext()
+    with lock:  # nothing can begin now
+        found = list(litter(results))
         for path, reason in found:
             with contextlib.suppress(FileNotFoundError):
                 size = path.lstat().st_size

@@ -53,7 +53,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
             trial = cell["id"]
             variant = place_of(cell["variant"], cell["factors"])
             row = {"experiment": title, "variant": variant, "seed": cell["seed"], "trial": trial}
-            rows.append(row)
+            rows.append({**row, "trained": cell["work"] > 0})
             rows_of.setdefault(trial, []).append(rows[-1])
             asked.setdefault(trial, set()).update(cell["sources"])
             sizes[trial] = float(cell["work"])
@@ -155,18 +155,21 @@ def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
     """A line for each chapter; the share of the seeds that every variant has."""
-    chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
+    chapters: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        variants = chapters.setdefault(re.split("[/ ]", row["experiment"])[0], {})
-        variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+        chapters.setdefault(re.split("[/ ]", row["experiment"])[0], []).append(row)
     lines, share = [], 1.0
-    for chapter, variants in chapters.items():
-        seeds = max(map(len, variants.values()))  # what is not trained needs only one
+    for chapter, own in chapters.items():
+        variants: dict[tuple[str, str], list[str]] = {}  # → outcomes of its trials
+        # What is not trained has seeds of its own.
+        for row in [row for row in own if row["trained"]] or own:
+            variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+        seeds = max(map(len, variants.values()))
         seeded = [outcomes for outcomes in variants.values() if len(outcomes) == seeds]
         done = [sum(state in STATUSES for state in outcomes) for outcomes in seeded]
         share = min(share, min(done) / seeds)
         reached = f"{min(done)}" if min(done) == max(done) else f"{min(done)}–{max(done)}"
-        states = Counter(state for outcomes in variants.values() for state in outcomes)
+        states = Counter(row["outcome"] for row in own)
         rest = [f"{states[state]} {state}" for state in STATES if state != "ok" and states[state]]
         begun = f"{sum(map(bool, done))} of {len(done)}"
         lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])

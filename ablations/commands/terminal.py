@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ablations.launch import Changed
+from ablations.launch import Changed, failure
 from ablations.signals import exit_code
 from ablations.store.schema import RecordError
 from ablations.store.words import in_one_line
@@ -37,7 +37,6 @@ GONE = {
 """Options that were removed, and what replaces them."""
 LONGEST = 500  # characters of a line: names of any length are allowed
 PATIENCE = 1.0  # second of silence
-NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,12 +50,10 @@ class Parser(argparse.ArgumentParser):
                 message = f"{option} is gone: {GONE[option]}"
             elif word.startswith("-"):
                 message = f"no option '{word}'. {nearest(word, self._option_string_actions)}"
-        elif wrong := re.match(r"argument (\S+): invalid choice: '(.*?)' ", message):
-            option, word = wrong[1], wrong[2][:100]
-            choices = next(
-                a.choices for a in self._actions if option in (*a.option_strings, a.dest)
-            )
-            message = f"{option}: no '{word}'. {nearest(word, map(str, choices or ()))}"
+        elif wrong := re.match(r"argument (\S+): invalid choice: '(.*)' \((.*)\)", message):
+            option, word, choices = wrong.groups()
+            known = re.findall(r"[\w-]+", choices.removeprefix("choose from "))
+            message = f"{option}: no '{word[:100]}'. {nearest(word[:100], known)}"
         message = message.replace("the following arguments are required:", f"{self.prog} needs")
         raise ConfigError([message.removeprefix("argument ")])
 
@@ -131,11 +128,8 @@ def guarded(command: Callable[[], int]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except (ConfigError, RecordError) as error:
-        complain(str(error))
-        return BAD_INPUT
-    except RecursionError:
-        complain("nested too deeply")
+    except (ConfigError, RecordError, RecursionError) as error:
+        complain("nested too deeply" if isinstance(error, RecursionError) else str(error))
         return BAD_INPUT
     except BrokenPipeError:
         pass
@@ -145,7 +139,7 @@ def guarded(command: Callable[[], int]) -> int:
     except Changed as error:
         complain(str(error))
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or NO_MEMORY.search(str(error))):
+        if failure("", error).status != "oom":
             raise
         complain("out of memory")
     except KeyboardInterrupt as stop:

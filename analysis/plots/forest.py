@@ -76,7 +76,7 @@ def _lost(loaded: Loaded, experiment: str) -> dict[tuple[str, str], list[float]]
 
 def words_of(row: Row, is_even: bool) -> str:
     """Words at the right of a row: a tie, failed seeds, seeds still missing."""
-    baseline = row["baseline_failures"] and f"baseline: {row['control_failures']}"
+    baseline = row["baseline_failures"] and f"baseline: {row['baseline_failures']}"
     words = [each for each in (row["failures"], baseline) if each]
     if row["mark"] not in SILENT:
         words.append(row["mark"])

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import yaml
 
 from analysis.contrasts import Evidence
-from analysis.load import Loaded, Row, Variant, scores
+from analysis.load import Loaded, Row, Variant, scores, setting
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.plots.coordinates import points
@@ -103,15 +102,9 @@ def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
 
 def _setting(loaded: Loaded, variant: Variant, paths: list[str]) -> float | None:
     """The number that a variant sets; a setting may have an earlier name."""
-    ids = loaded.ids[variant].values()
-    for config in [loaded.records[t].config for t in ids if t in loaded.records][:1]:
-        for path in paths:
-            value: Any = config
-            for key in path.split("."):
-                value = value.get(key) if isinstance(value, dict) else None
-            if isinstance(value, int | float):
-                return value
-    return None
+    held = [loaded.records[t] for t in loaded.ids[variant].values() if t in loaded.records]
+    values = [setting(record.config, path) for record in held[:1] for path in paths]
+    return next((value for value in values if isinstance(value, int | float)), None)
 
 
 def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:

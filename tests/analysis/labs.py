@@ -186,7 +186,7 @@ def counts(power: int) -> list[Measurement]:
         found.append(Measurement("dependent_steps", "operations", steps, coordinates=at))
         found.append(Measurement("path", "applications", length ** (2.0 - power), coordinates=at))
         for of, more in (("layer", 1), ("model", 6)):
-            where = {"variants": of, "length": length}
+            where = {"of": of, "length": length}
             kept = 256.0 * more * length + 8.0 * length**power
             found.append(Measurement("saved_bytes", "bytes", kept, coordinates=where))
             small = {"reason": "below 1 MiB"} if length == LENGTHS[0] else {"value": 90.0 * kept}
@@ -197,13 +197,7 @@ def counts(power: int) -> list[Measurement]:
 # --- what is trained
 
 STEPS = (0, 100, 200, 300)
-LOSS = {
-    "name": "loss",
-    "split": "valid",
-    "better": "lower",
-    "title": "loss",
-    "unit": "nats/token",
-}
+LOSS = {"name": "loss", "split": "valid", "better": "lower", "title": "loss", "unit": "nats/token"}
 RATE = "train.optimizer.lr"
 CHOSEN = {"both": 1e-2, "no warm-up": 3e-3, "no decay": 3e-2}
 WORTH = {"no positions": 0.2, "one head": 0.03, "no scale": -0.02, "no dropout": 0.01}

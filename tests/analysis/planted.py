@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from small import plan_document
 
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Measurement, Record
-from analysis.claims import Verdict, verdicts
+from analysis.claims import verdicts
 from analysis.load import Loaded, crossing, tabulate
 
 STEPS = 300
@@ -113,10 +114,11 @@ class Planted:
         return Record(trial, "ok", config, parameters=1000, data={"sha256": "0", "files": []})
 
 
-def only(planted: Planted) -> Verdict:
+def only(planted: Planted) -> SimpleNamespace:
     """The verdict of the one claim."""
     (found,) = verdicts(planted.loaded())
-    return found
+    findings = [SimpleNamespace(**each) for each in found.pop("findings")]
+    return SimpleNamespace(**found, findings=findings)
 
 
 def timed(

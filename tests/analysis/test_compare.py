@@ -138,9 +138,7 @@ def test_what_stands_on_one_side_only_is_named(two: tuple[Any, Any]) -> None:
     assert "Only in A: variants norm: none" in lines(document)
 
 
-def test_a_claim_with_another_verdict_and_a_seed_that_failed_are_told(
-    two: tuple[Any, Any],
-) -> None:
+def test_a_claim_with_another_verdict_and_a_seed_that_failed_are_told(two: tuple[Any, Any]) -> None:
     a = fill(two[0], OLD, shake=0.001)
     b = fill(two[1], {"pre": 0.30, "post": 0.25}, shake=0.001)
     (claim,) = compared(a, b)["claims"]

@@ -23,10 +23,7 @@ from analysis.contrasts import DIFFERS, Evidence
 
 Draw = np.random.Generator
 Noise = Callable[[Draw, int], Any]
-SIZES = [
-    pytest.param(40, id="short"),
-    pytest.param(1000, id="long", marks=pytest.mark.soak),
-]
+SIZES = [pytest.param(40, id="short"), pytest.param(1000, id="long", marks=pytest.mark.soak)]
 BATCH = 100  # questions of one folder
 NOISES: dict[str, Noise] = {
     "normal": lambda draw, n: draw.normal(0, 1, n),
@@ -118,7 +115,7 @@ def clock(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> 
         measurements = timed(1.0)
         for measurement in measurements:
             measurement.samples = [math.exp(0.02 * noise(draw, 1)[0])]
-            measurement.twin = [math.exp(0.02 * noise(draw, 1)[0])]
+            measurement.baseline_again = [math.exp(0.02 * noise(draw, 1)[0])]
         p.record(label, seeds[0], None, *measurements, name=name)
 
 
@@ -157,7 +154,7 @@ def words(kind: str, noise: Noise, runs: int, n: int) -> tuple[Counter[str], int
             planted.question(predicts, name=name, batches=[seeds], **changes)
             fill(planted, name, seeds, draw, noise)
         loaded = planted.loaded()
-        found.update(each.verdict for each in verdicts(loaded))
+        found.update(each["verdict"] for each in verdicts(loaded))
         if kind == "worse, A/A":
             marked += int(Evidence.of(loaded).contrasts["mark"].isin(DIFFERS).sum())
     return found, marked

@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import t
 
 from analysis import plots
+from analysis.chapters import answer
 from analysis.contrasts import Evidence, gather
 from analysis.plots import Panel, calibration, pareto
 
@@ -101,6 +102,10 @@ def test_failed_seeds_are_told_marked_at_what_they_came_to_and_in_no_mean(
     assert row["lost"] == pytest.approx([0.9 - 0.23])
     assert row["points"] == pytest.approx([0.1, 0.09, 0.08])
     assert row["value"] == pytest.approx(0.09)
+    folder.record("pre", 2, status="diverged")
+    (panel,) = plots.panels(gather(folder.root), ["forest"])
+    assert panel.frame["words"].tolist() == ["1 of 4 stuck; baseline: 1 of 4 diverged"]
+    assert "1 of 4 stuck, baseline: 1 of 4 diverged" in answer(gather(folder.root), "norm")
 
 
 def test_a_record_that_cannot_be_read_is_no_failed_seed(folder: Any) -> None:

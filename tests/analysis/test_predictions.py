@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 from planted import Planted, at_end, only, says, timed
 
 from ablations.store.record import Measurement
-from analysis.claims import Finding
 
 SEEDS = [300, 301, 302, 303, 304]
 LUCK = dict(zip(SEEDS, (0.00, 0.03, -0.02, 0.05, 0.01), strict=True))
@@ -19,7 +19,7 @@ S, R, U = "supported", "refuted", "undecided"
 T4, T2 = 2.776445, 4.302653  # t of 4 and of 2 degrees of freedom
 
 
-def finding(planted: Planted) -> Finding:
+def finding(planted: Planted) -> SimpleNamespace:
     (found,) = only(planted).findings
     return found
 
@@ -267,7 +267,7 @@ def test_what_was_measured_less_far_refutes_no_crossing() -> None:
 
 def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
     found = only(along(lambda x: 0.25, lambda x: 0.5 if x < 64 else 0.2, says("worse")))
-    words = {f.prediction.factors["width"]: f.verdict for f in found.findings}
+    words = {f.prediction["factors"]["width"]: f.verdict for f in found.findings}
     assert words == {"8": S, "16": S, "32": S, "64": R}
     assert found.verdict == "mixed"
 

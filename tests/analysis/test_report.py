@@ -118,6 +118,7 @@ def test_a_question_has_everything_in_one_place_its_verdict_first(page: str) -> 
         "0.200 (0.195 to 0.206)",
         "What this does not show",
         "241,066 parameters (of the baseline), 5 seeds: it says nothing of others",
+        "Not held fixed: learned positions add max_len × d_model parameters.",
         "Of 30 trials: 1 diverged, 1 unreadable.",
         "ablations run position --profile smoke model.n_heads=8",
     ]

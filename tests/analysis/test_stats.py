@@ -45,14 +45,14 @@ def test_seeds_and_items_are_the_two_way_table_written_out() -> None:
     ) / ((S - 1) * (items - 1))
     found = stats.seeds_and_items(d)
     assert found.value == pytest.approx(mean)
-    assert found.both.error == pytest.approx(math.sqrt((a + b - e) / (S * items)))
+    assert found.error == pytest.approx(math.sqrt((a + b - e) / (S * items)))
     assert found.same_items.ends() == pytest.approx(stats.mean_of(d.mean(axis=1)).ends())
     parts = (a - e) / (S * items), (b - e) / (S * items), e / (S * items)
     assert found.of_items == pytest.approx(parts[1] / sum(parts))
     freedom = (a + b - e) ** 2 / (
         a**2 / (S - 1) + b**2 / (items - 1) + e**2 / ((S - 1) * (items - 1))
     )
-    assert found.both.df == pytest.approx(freedom)
+    assert found.df == pytest.approx(freedom)
 
 
 def test_items_never_make_an_interval_narrower_than_the_seeds_alone() -> None:

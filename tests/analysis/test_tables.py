@@ -73,11 +73,11 @@ def test_whatever_a_name_holds_it_stays_one_cell_and_brings_no_tag(name: str) ->
 
 
 def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
-    text = tables.latex_file({"norm": shown("[0pt] x")})
+    text = tables.latex_file({"norm": shown("[0pt] x")}, "")
     assert "\n{[}0pt] x & 0.3 & " in text
     nothing = {"norm": tables.contrasts_view([], [])}
     for form in (tables.markdown_file, tables.latex_file, tables.html_file):
-        assert "Nothing yet." in form(nothing)
+        assert "Nothing yet." in form(nothing, "")
 
 
 def test_csv_holds_every_digit_and_every_text() -> None:

@@ -94,7 +94,6 @@ def test_a_real_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alon
     assert facts(killed) == facts(alone)
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_from_there(
     drivers: list[subprocess.Popen[str]],
     results: Results,
@@ -123,7 +122,6 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
     assert Counter(starts(results.root)) == {"a": 2, "b": 1}
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_changes_nothing(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, watch: Watch
 ) -> None:

@@ -198,7 +198,6 @@ def test_a_torn_lease_is_nobodys_but_may_be_on_its_way(
             assert leases.take("a"), text
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_the_lock_is_one_owners_and_ctrl_c_reaches_who_waits_for_it(
     make: Callable[[], Leases], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,13 +212,15 @@ def test_the_mean_is_what_is_evaluated_and_what_is_left(select: str) -> None:
     assert left == (valid_losses(averaged)[-1] if select == "last" else averaged.best_loss)
 
 
-def test_the_best_on_validation_are_left_and_not_the_last() -> None:
-    options = {"optimizer": {"name": "sgd", "lr": 0.4}, "steps": 40, "evaluations": 40}
+@pytest.mark.parametrize("lr", [0.4, 50.0], ids=["better", "only worse"])
+def test_the_best_trained_on_validation_are_left_and_not_the_last(lr: float) -> None:
+    options = {"optimizer": {"name": "sgd", "lr": lr}, "steps": 40, "evaluations": 40}
     options["schedule"] = {"name": "constant"}
     best, last = run("best", **options), run("last", **options)
     losses = valid_losses(last)
     assert valid_losses(best) == losses  # choosing changes nothing of the training itself
     assert min(losses[1:]) < losses[-1]
+    assert (losses[0] < min(losses[1:])) == (lr == 50.0), "the untrained weights are no choice"
     assert validate(best.model, best.task, CPU) == min(losses[1:])
     assert validate(last.model, last.task, CPU) == losses[-1]
 
