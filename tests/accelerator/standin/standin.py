@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 NAME = "standin"
 SOURCE = Path(__file__).with_name("standin.cpp")
@@ -46,9 +48,24 @@ def autoload() -> None:
     torch._register_device_module(NAME, sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend()
     dist.Backend.register_backend("standin_gloo", ViaCPU, devices=[NAME])
-    # A module that is moved keeps its parameters, and which of them are tied, as on CUDA.
-    torch.__future__.set_swap_module_params_on_conversion(True)
+    nn.Module.to = keeping_ties(nn.Module.to)
     atexit.register(time.sleep, 0.02)  # a thread of backward may still want the interpreter
+
+
+def keeping_ties(move: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    """As CUDA does: torch gives a module on a device of this kind new parameters, tied to none."""
+
+    def moved(module: nn.Module, *where: Any, **how: Any) -> nn.Module:
+        before = list(module.named_parameters(remove_duplicate=False))
+        move(module, *where, **how)
+        after: dict[int, nn.Parameter] = {}
+        for path, old in before:
+            owner, _, name = path.rpartition(".")
+            holder = module.get_submodule(owner)
+            setattr(holder, name, after.setdefault(id(old), getattr(holder, name)))
+        return module
+
+    return moved
 
 
 # What torch asks of a device's module.
@@ -152,5 +169,5 @@ class ViaCPU(dist.ProcessGroup):
                 tensor.copy_(value)
         return Done(outputs, [each.device for each in tensors if each.device.type == NAME])
 
-    def getBackendName(self) -> str:  # noqa: N802
+    def getBackendName(self) -> str:
         return "standin_gloo"
