@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ablations.expand import Timings
-from ablations.jobs import NOTHING_LEFT, TIMING, Ended, Holds, RunConfig
+from ablations.jobs import TIMING, Ended, Holds, RunConfig
 from ablations.launch import Job, Outcome
 from ablations.missing import is_timed_with, untimed
 from ablations.store.identity import canonical_json
@@ -82,9 +82,6 @@ class BenchmarkJob:
             self._config.results.write(record)
         status = "timed" if status == "done" else status
         return [Ended(self.id, self.title, status, outcome.seconds, reason)]
-
-    def nothing_left(self) -> list[Ended]:
-        return [Ended(self.id, self.title, NOTHING_LEFT)]
 
     def _untimed(self, trial: str, record: Record | None) -> Sequence[Place]:
         """Where a trial has not been timed with the baseline."""

@@ -10,9 +10,8 @@ import contextlib
 import json
 import os
 import platform
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,20 +72,20 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
     """By task: seconds for an operation, in trials of this plan that this device has trained."""
     from ablations.train.device import device_name
 
-    taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and operations
+    seconds: dict[str, float] = defaultdict(float)
+    done: dict[str, float] = defaultdict(float)
     for trial in plan.trials.values() if results.trials.is_dir() else ():
         with contextlib.suppress(RecordError):  # an unusable record will be run again
-            head = results.read(trial.id)
-            if head is None or head.env.get("device") != device_name(device):
+            record = results.read(trial.id)
+            if record is None or record.status not in WHOLE or not trial.trained:
                 continue
+            env, task = record.env, trial.config["task"]["name"]
             # Several devices, or packed seeds, say little of the time on one alone.
-            if head.env.get("devices", 1) > 1 or head.env.get("packed"):
-                continue
-            if trial.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
-                pair = float(seconds), operations(trial)
-                taken.setdefault(trial.config["task"]["name"], []).append(pair)
-    sums = {task: [sum(each) for each in zip(*pairs, strict=True)] for task, pairs in taken.items()}
-    return {task: seconds / done for task, (seconds, done) in sums.items()}
+            is_alone = env.get("devices", 1) == 1 and not env.get("packed")
+            if is_alone and env.get("device") == device_name(device) and env.get("seconds"):
+                seconds[task] += env["seconds"]
+                done[task] += operations(trial)
+    return {task: taken / done[task] for task, taken in seconds.items()}
 
 
 @cache
@@ -100,14 +99,9 @@ def rate_of(device: torch.device) -> float | None:
     file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ablations/speed.json").expanduser()
     machine = f"{platform.node()} {platform.machine()} torch {torch.__version__}"
     known: dict[str, float] = {}
-    with contextlib.suppress(OSError, ValueError, TypeError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         known = dict(json.loads(read_file(file)))
-        return float(known[machine]) if machine in known else _keep(file, known, machine)
-    return _keep(file, {}, machine)
-
-
-def _keep(file: Path, known: Mapping[str, float], machine: str) -> float:
-    """Measure and, where the cache takes it, keep the result."""
+        return float(known[machine])
     rate = _measured_rate()
     with contextlib.suppress(OSError):
         write_atomic(file, json.dumps({**known, machine: rate}))
@@ -115,27 +109,24 @@ def _keep(file: Path, known: Mapping[str, float], machine: str) -> float:
 
 
 def _measured_rate() -> float:
-    """By steps of a small transformer on one thread, as a worker has it; the quickest of ten."""
+    """By steps of a small transformer on one thread, as a worker has it; the quickest of three."""
     import torch
+    from torch.utils.benchmark import Timer
 
     from model.batch import Batch
     from model.build import build
     from model.flops import parameters
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        model = build({"name": "transformer", "d_model": 64, "max_len": 32}, None, 64, seed=0)
-        tokens = torch.randint(64, (32, 24), generator=torch.Generator().manual_seed(0))
-        times = []
-        for _ in range(10):
-            began = time.perf_counter()
-            logits = model(Batch(labels=tokens, inputs=tokens))
-            torch.nn.functional.cross_entropy(logits.flatten(0, -2), tokens.flatten()).backward()
-            times.append(time.perf_counter() - began)
-    finally:
-        torch.set_num_threads(threads)
-    return _BESIDES * min(times) / (2 * parameters(model) * tokens.numel())
+    model = build({"name": "transformer", "d_model": 64, "max_len": 32}, None, 64, seed=0)
+    tokens = torch.randint(64, (32, 24), generator=torch.Generator().manual_seed(0))
+
+    def step() -> None:
+        logits = model(Batch(labels=tokens, inputs=tokens))
+        torch.nn.functional.cross_entropy(logits.flatten(0, -2), tokens.flatten()).backward()
+
+    timer = Timer("step()", globals={"step": step})
+    seconds = min(timer.timeit(1).mean for _ in range(3))
+    return _BESIDES * seconds / (2 * parameters(model) * tokens.numel())
 
 
 def may_fit(trial: Trial, device_type: str) -> bool:

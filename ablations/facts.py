@@ -7,9 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations.store.identity import canonical_json, decisive, identity
 from ablations.store.stamp import Stamp, is_counted, stamp
@@ -17,24 +16,21 @@ from ablations.tasks import TASK
 from ablations.tasks.task import load_task
 from model.config import ConfigError
 
+if TYPE_CHECKING:
+    from model.flops import Cost
 
-@dataclass(frozen=True)
-class TaskFacts:
-    """A task, without its data."""
 
-    digest: str
+class TaskSizes(NamedTuple):
+    """What a model must fit."""
+
     kind: str
     per: str
     source_size: int | None
     target_size: int
     longest: int
-    module: str
-    modules: list[str]
-    """The modules, ours and the user's, that define the task and the objects it holds."""
 
 
-@dataclass(frozen=True)
-class ModelFacts:
+class ModelFacts(NamedTuple):
     """A model that fits its task, without its weights."""
 
     parameters: int
@@ -42,60 +38,51 @@ class ModelFacts:
     """The Python modules that define its pieces."""
 
 
-@dataclass(frozen=True)
-class CostFacts:
-    """What a model does with a token of its task's longest sequences."""
-
-    flops_per_token: float
-    kept_bytes: float
-    """For the backward pass on a CPU."""
-
-
 @cache
-def task_facts(frozen_task: str) -> TaskFacts:
+def task_sizes(frozen_task: str) -> TaskSizes:
     """ConfigError where there is no such task."""
     with user_code_errors("task"):
-        task: Any = load_task(frozen_task)
-        held = {type(part).__module__ for part in (task, *vars(task).values())}
-        return TaskFacts(
-            task.digest(),
-            task.kind,
-            task.per,
-            task.source_size,
-            task.target_size,
-            task.longest,
-            type(task).__module__,
-            sorted(filter(is_counted, held)),
-        )
+        task = load_task(frozen_task)
+        return TaskSizes(*(getattr(task, name) for name in TaskSizes._fields))
+
+
+def model_facts(frozen_model: str, frozen_task: str) -> ModelFacts:
+    """ConfigError where the model cannot be built, or does not fit its task."""
+    try:
+        task = task_sizes(frozen_task)
+    except ConfigError as error:
+        lines = [each if each.startswith("task: ") else f"task.{each}" for each in error.problems]
+        raise ConfigError(lines) from None
+    return _facts_of_model(frozen_model, task)
 
 
 @cache
-def model_facts(frozen_model: str, frozen_task: str) -> ModelFacts:
-    """ConfigError where the model cannot be built, or does not fit its task."""
+def _facts_of_model(frozen_model: str, task: TaskSizes) -> ModelFacts:
     from model.flops import parameters
 
-    model = model_on_meta(frozen_model, frozen_task)
+    model = _model_on_meta(frozen_model, task)
     modules = sorted({type(module).__module__ for module in model.modules()})
     return ModelFacts(parameters(model), modules)
 
 
 @cache
-def cost_facts(frozen_model: str, frozen_task: str) -> CostFacts:
-    """Counted by running the model on the meta device: too slow for a plan of many models, so it
-    waits until a trial is sent to a worker, or is compared with another."""
+def cost_of(frozen_model: str, frozen_task: str) -> Cost:
+    """What a model does with its task's longest sequences.
+
+    Counted by running it on the meta device: too slow for a plan of many models, so it waits until
+    a trial is sent to a worker, or is compared with another.
+    """
     import torch
 
     from model.flops import count
 
-    model, task = model_on_meta(frozen_model, frozen_task), task_facts(frozen_task)
-    source_length = None if task.source_size is None else task.longest
+    task = task_sizes(frozen_task)
+    model = _model_on_meta(frozen_model, task)
     with torch.device("meta"):
-        cost = count(model, source_length, task.longest)
-    return CostFacts(cost.flops_per_token, cost.kept_bytes / cost.tokens)
+        return count(model, None if task.source_size is None else task.longest, task.longest)
 
 
-@cache
-def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
+def _model_on_meta(frozen_model: str, task: TaskSizes) -> Any:
     """The model on the meta device, checked against its task; ConfigError if they do not fit."""
     import torch
 
@@ -103,11 +90,6 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
     from model.heads import HEAD, Head
     from model.positions import Position
 
-    try:
-        task = task_facts(frozen_task)
-    except ConfigError as error:
-        lines = [each if each.startswith("task: ") else f"task.{each}" for each in error.problems]
-        raise ConfigError(lines) from None
     written = json.loads(frozen_model)
     kind = written.get("kind", task.kind)
     if kind != task.kind:
@@ -140,14 +122,14 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
 
 def decisive_parts(config: Mapping[str, Any], trained: bool = True) -> dict[str, str]:
     """What decides a trial's numbers besides its seed, with what is known of its task's data."""
-    digest = task_facts(canonical_json(config["task"])).digest
-    return decisive(config, digest, TASK.component(config["task"]["name"]).files, trained)
+    with user_code_errors("task"):
+        task = load_task(canonical_json(config["task"]))
+        return decisive(config, task.digest(), task.files, trained)
 
 
 def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
-    """A trial's id, with its data read afresh: nothing remembered from a plan counts."""
-    task = load_task(canonical_json(config["task"]))
-    return identity(decisive(config, task.digest(), task.files, trained), config["seed"])
+    """A trial's id."""
+    return identity(decisive_parts(config, trained), config["seed"])
 
 
 # Which source files decide a trial's numbers.
@@ -172,11 +154,12 @@ def training_code(frozen_model: str, frozen_task: str, frozen_train: str) -> Sta
     written, train = json.loads(frozen_model), json.loads(frozen_train)
     choices = [(OPTIMIZER, train["optimizer"]), (SCHEDULE, train["schedule"])]
     choices += [(INIT, written["init"])] if "init" in written else []
+    task = load_task(frozen_task)
     roots = set(model_facts(frozen_model, frozen_task).modules)
-    roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
+    roots |= {type(part).__module__ for part in (task, *vars(task).values())}
     roots |= {family.component(choice["name"]).__module__ for family, choice in choices}
-    roots |= {"ablations.train.loop", "model.init", *task_facts(frozen_task).modules}
-    roots = {name for name in roots if not _is_not_counted(name)}
+    roots |= {"ablations.train.loop", "model.init"}
+    roots = {name for name in roots if is_counted(name) and not _is_not_counted(name)}
     return stamp(roots, _is_not_counted) | stamp([_JOINT, *_SHARED], lambda _: True)
 
 
@@ -189,7 +172,7 @@ def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: 
     """The files of an evaluation, probe or benchmark, besides those that training depends on."""
     from ablations.measurement import discover, is_benchmark
 
-    roots = {discover().component(source).__module__, task_facts(frozen_task).module}
+    roots = {discover().component(source).__module__, type(load_task(frozen_task)).__module__}
     roots |= {"ablations.benchmarks.session"} if is_benchmark(source) else set()
     trained_by = training_code(frozen_model, frozen_task, frozen_train)
     found = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))
@@ -225,7 +208,7 @@ def user_code_errors(place: str) -> Iterator[None]:
         raise ConfigError([said.removesuffix(": ")]) from None
 
 
-def _check_user_model(model: Any, task: TaskFacts) -> None:
+def _check_user_model(model: Any, task: TaskSizes) -> None:
     """ConfigError where a module does not say how its weights are initialised, or fails to run.
 
     Our components are known to run; a user's model is run once on the meta device, for its shapes.

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ablations.config import FOLDER
 from ablations.estimate import PROCESS, memory_of
@@ -23,9 +23,6 @@ from ablations.plan import Plan
 from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-
-if TYPE_CHECKING:
-    pass
 
 TIMING = f"timing:{HOST}"  # the lease to have this machine alone
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
@@ -213,9 +210,6 @@ class TrainingJob:
         self._config.results.write(record)
         self._files[trial.id] = self._file(trial.id)
         return outcome.status, reason
-
-    def nothing_left(self) -> list[Ended]:
-        return [Ended(trial.id, trial.title, NOTHING_LEFT) for trial in self.trials]
 
     def apart(self) -> list[TrainingJob]:
         """Each of its trials alone."""

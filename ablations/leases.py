@@ -35,7 +35,7 @@ class Lease:
     name: str
     host: str  # for people
     pid: int
-    token: str | None
+    is_own: bool
 
 
 class Leases:
@@ -83,15 +83,13 @@ class Leases:
             names = sorted(os.listdir(self.folder))
         except FileNotFoundError:
             return []
-        found = ((name, self._lease(name).owner) for name in names if not name.startswith("."))
-        return [
-            Lease(name, owner.hostname.partition("?pidns-")[0], owner.pid, owner.token)
-            for name, owner in found
-            if owner is not None and not self._is_dead(name)
-        ]
-
-    def owns(self, lease: Lease) -> bool:
-        return self._lease(lease.name).token == lease.token
+        found: list[Lease] = []
+        for name in names:
+            owner = None if name.startswith(".") else self._lease(name).owner
+            if owner is not None and not self._is_dead(name):
+                host = owner.hostname.partition("?pidns-")[0]
+                found.append(Lease(name, host, owner.pid, owner.token == self._lease(name).token))
+        return found
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

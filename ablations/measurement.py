@@ -17,6 +17,7 @@ from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
 from ablations.tasks.task import Example, Task
 from ablations.tasks.task import Metric as Metric
+from model.build import build
 from model.config import ConfigError, Registry, nearest
 
 MEASUREMENT = Registry("measurement")
@@ -37,39 +38,37 @@ class Measured:
     """Metric → its value for each example of test."""
 
 
-class Evaluation:
+class _Source:
+    metrics: ClassVar[dict[str, Metric]] = {}
+    """What it measures; an evaluation besides the task's own scores and the loss."""
+    split: ClassVar[str | None] = None
+
+    def measurement(
+        self, name: str, value: float | None, at: Place | None = None, **fields: Any
+    ) -> Measurement:
+        """A measurement in the unit of its metric, on this split unless it says another."""
+        fields = {"split": self.split, "coordinates": dict(at or {}), **fields}
+        return Measurement(name, self.metrics[name].unit, value, **fields)
+
+
+class Evaluation(_Source):
     """Measures a trained model, so it can be added later without training again."""
 
-    metrics: ClassVar[dict[str, Metric]] = {}
-    """What it measures besides the task's own scores and the loss."""
+    split = "test"
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         raise NotImplementedError
-
-    def measurement(self, name: str, value: float | None, at: Place, **fields: Any) -> Measurement:
-        """A measurement on test, in the unit of its metric."""
-        fields = {"split": "test", **fields}
-        return Measurement(name, self.metrics[name].unit, value, coordinates=dict(at), **fields)
 
     def nothing(self, at: Place, reason: str) -> Measured:
         """Null for every metric, and the reason."""
         return Measured([self.measurement(name, None, at, reason=reason) for name in self.metrics])
 
 
-class Probe:
+class Probe(_Source):
     """Measures what needs no training; it builds what it looks at."""
-
-    metrics: ClassVar[dict[str, Metric]]
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         raise NotImplementedError
-
-    def measurement(
-        self, name: str, value: float | None, at: Place | None = None, **fields: Any
-    ) -> Measurement:
-        return Measurement(
-            name, self.metrics[name].unit, value, coordinates=dict(at or {}), **fields
-        )
 
 
 class Benchmark:
@@ -92,6 +91,14 @@ class Benchmark:
     ) -> Callable[[], None]:
         """The call that is timed, with everything it needs already made."""
         raise NotImplementedError
+
+
+def untrained(
+    config: dict[str, Any], task: Task, device: torch.device | str = "cpu", **changes: Any
+) -> Any:
+    """The model of a trial before its first step, with some other settings."""
+    written = {**config["model"], **changes}
+    return build(written, task.source_size, task.target_size, config["seed"]).to(device)
 
 
 @cache

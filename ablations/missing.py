@@ -9,7 +9,7 @@ from ablations.expand import Timings, Trial
 from ablations.measurement import needs_weights
 from ablations.plan import Plan
 from ablations.store.identity import canonical_json
-from ablations.store.record import TRAINED, Record
+from ablations.store.record import TRAINED, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
 
@@ -68,12 +68,11 @@ def _compare(
     sources = [] if is_failed else missing_sources(trial, record)
     is_lacking = any(name not in record.sources for name in sources)
     can_measure = bool(sources) and (not needs_weights(sources) or _has_weights(record, results))
-    is_stale = record.env.get("code") != trial.code
-    is_stale = is_stale or (bool(sources) and not is_lacking and not can_measure)
-    found.stale += [trial] if is_stale else []
+    is_old = is_stale(record, ()) or (bool(sources) and not is_lacking and not can_measure)
+    found.stale += [trial] if is_old else []
     found.failed += [trial] if is_failed else []
     is_cut = is_failed and bool(record.env.get("again"))  # a run ended before its next try
-    if is_cut or (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
+    if is_cut or (rerun == "stale" and is_old) or (rerun == "failed" and is_failed):
         found.train.append(trial)
     elif can_measure:
         found.measure.append((trial, record))
@@ -88,9 +87,13 @@ def missing_sources(trial: Trial, record: Record) -> list[str]:
 
     If the training code changed, the record is stale: its weights are not evaluated with new code.
     """
-    if record.env.get("code") != trial.code:
+    if is_stale(record, ()):
         return []
-    return [name for name in trial.sources if record.sources.get(name) != trial.source_code(name)]
+    return [name for name in trial.sources if not _is_taken(record, name)]
+
+
+def _is_taken(record: Record, source: str) -> bool:
+    return source in record.sources and not is_stale(record, [source])
 
 
 def _has_weights(record: Record, results: Results) -> bool:
@@ -105,14 +108,14 @@ def untimed(trial: Trial, record: Record | None, trials: Mapping[str, Trial]) ->
 
     A ratio is of two models: it is out of date too where the baseline's code has changed.
     """
-    if record is None or record.status not in TRAINED or record.env.get("code") != trial.code:
+    if record is None or record.status not in TRAINED or is_stale(record, ()):
         return {}
     found = {}
     for (benchmark, baseline), where in trial.timings.items():
-        is_valid = record.sources.get(benchmark) == trial.source_code(benchmark)
+        is_valid = _is_taken(record, benchmark)
         is_valid = is_valid and is_timed_with(record, benchmark, baseline, trials.get(baseline))
-        held = {at for *pair, at in record.timed if pair == [benchmark, baseline]}
-        if lacking := [at for at in where if not is_valid or canonical_json(at) not in held]:
+        held = record.timed(benchmark, baseline) if is_valid else ()
+        if lacking := [at for at in where if canonical_json(at) not in held]:
             found[benchmark, baseline] = lacking
     return found
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from ablations.config import located
-from ablations.expand import Trial, as_written, expand, size
+from ablations.expand import Trial, expand, size
 from ablations.measurement import discover, metrics_by_name
 from ablations.profile import Profile, read_profile
-from ablations.spec import Experiment, crossed, find, read_experiment
+from ablations.spec import Experiment, find, read_experiment
 from ablations.store.identity import DECIDING
 from ablations.store.results import Results
 from ablations.store.words import listed, quoted
@@ -116,6 +116,21 @@ def read_experiments(words: Sequence[str], plan: Plan) -> list[Experiment]:
     return [crossed(read_experiment(path), plan.factors) for path in paths.values()]
 
 
+def crossed(experiment: Experiment, given: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    """The same experiment at every level of some more settings: path → level → value."""
+    factors = dict(experiment.factors)
+    for path, levels in sorted(given.items(), key=lambda item: item[0].count(".")):
+        if experiment.varies(path) or path in experiment.tune:
+            does = "varies" if experiment.varies(path) else "tunes"
+            fix = "so it cannot be crossed with it"
+            raise ConfigError([f"{path}: this experiment {does} it, {fix}"])
+        name = path.rpartition(".")[2]
+        factors[path if name in factors else name] = {
+            level: {path: value} for level, value in levels.items()
+        }
+    return replace(experiment, factors=factors)
+
+
 def check_size(sizes: Mapping[str, int]) -> None:
     """ConfigError where there are too many trials: a million take hours to expand."""
     if (total := sum(sizes.values())) > LARGE:
@@ -123,11 +138,6 @@ def check_size(sizes: Mapping[str, int]) -> None:
         count = f"{total:,} trials, {sizes[largest]:,} of them for '{largest}'"
         fix = "name fewer experiments, levels or seeds, or add --large"
         raise ConfigError([f"{count}: more than {LARGE:,}; {fix}"])
-
-
-def variants_of(experiment: Experiment, plan: Plan) -> list[Trial]:
-    """An experiment's variants at the plan's profile and overrides, before tuning and seeds."""
-    return as_written(experiment, plan.profile, plan.overrides, plan.factors)
 
 
 def without_problems(experiments: Iterable[Experiment], act: Callable[[Experiment], T]) -> list[T]:
@@ -199,17 +209,10 @@ def seeds_of(experiment: Experiment) -> Sequence[int]:
 
 def metrics_of(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
     """All that is read for an experiment: the task's scores, and what its sources measure."""
-
-    def described(metric: Any) -> dict[str, Any]:
-        found = {key: getattr(metric, key) for key in ("unit", "better", "title")}
-        repeats = getattr(metric, "repeats", "seeds")
-        return {**found, "repeats": repeats, "matters": getattr(metric, "matters", None)}
-
-    read: dict[str, dict[str, Any]] = {}
-    if experiment.is_trained:
-        scores = TASK.component(trials[0].config["task"]["name"]).metrics
-        read |= {name: described(score) for name, score in scores.items()}
+    task = TASK.component(trials[0].config["task"]["name"])
+    scores = task.metrics if experiment.is_trained else {}
+    read = {name: asdict(score) for name, score in scores.items()}
     for source in map(discover().component, experiment.sources):
         elsewhere = {"beside": beside} if (beside := getattr(source, "beside", {})) else {}
-        read |= {name: {**described(each), **elsewhere} for name, each in source.metrics.items()}
+        read |= {name: {**asdict(each), **elsewhere} for name, each in source.metrics.items()}
     return read

@@ -15,9 +15,10 @@ from typing import Any
 
 from ablations.expand import Trial
 from ablations.plan import Expanded, Plan, metrics_of
-from ablations.store.identity import canonical_json
 from ablations.store.results import Results
+from ablations.store.words import place_of
 
+_WORDS = ("name", "question", "task", "baseline", "held_constant", "changes")
 FEW = 3  # a batch of fewer seeds gives no verdict, so seeds that are asked for later join it
 
 
@@ -46,12 +47,7 @@ def _entry(plan: Plan, expanded: Expanded) -> dict[str, Any]:
     set_here = {path: json.dumps(value) for path, value in plan.overrides.items()}
     set_here |= {path: ",".join(levels) for path, levels in plan.factors.items()}
     return {
-        "name": experiment.name,
-        "question": experiment.question,
-        "task": experiment.task,
-        "baseline": experiment.baseline,
-        "held_constant": experiment.held_constant,
-        "changes": experiment.changes,
+        **{name: getattr(experiment, name) for name in _WORDS},
         "claims": [
             {
                 **vars(claim),
@@ -67,13 +63,8 @@ def _entry(plan: Plan, expanded: Expanded) -> dict[str, Any]:
         "metric": {"name": experiment.metric, "split": "test", **metrics[experiment.metric]},
         "metrics": metrics,
         "seed_batches": [sorted({trial.seed for trial in trials})],
-        "trials": [_cell(trial) for trial in _in_order(trials)],
+        "trials": _in_order([_cell(trial) for trial in trials]),
     }
-
-
-def _in_order(trials: Sequence[Trial]) -> list[Trial]:
-    order = {place: index for index, place in enumerate(each.place for each in trials)}
-    return sorted(trials, key=lambda each: (order[each.place], each.seed))
 
 
 def _cell(trial: Trial) -> dict[str, Any]:
@@ -87,6 +78,12 @@ def _cell(trial: Trial) -> dict[str, Any]:
         "sources": [*trial.sources, *dict.fromkeys(name for name, _ in trial.timings)],
         "work": trial.work,
     }
+
+
+def _in_order(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Variants as they first come, and each by seed."""
+    order = list(dict.fromkeys(map(_place, cells)))
+    return sorted(cells, key=lambda cell: (order.index(_place(cell)), cell["seed"]))
 
 
 def merge_into(results: Results, plan: Plan) -> list[str]:
@@ -113,7 +110,6 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
 def _with_earlier(entry: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """An entry with the earlier trials that are the experiment's as it is now."""
     settings = {_place(trial): trial["settings"] for trial in entry["trials"]}
-    order = {place: index for index, place in enumerate(settings)}
     asked = {(_place(trial), trial["seed"]) for trial in entry["trials"]}
     kept = [
         trial
@@ -121,17 +117,15 @@ def _with_earlier(entry: dict[str, Any], before: Mapping[str, Any]) -> dict[str,
         if settings.get(_place(trial)) == trial["settings"]
         and (_place(trial), trial["seed"]) not in asked
     ]
-    trials = [*entry["trials"], *kept]
-    trials.sort(key=lambda trial: (order[_place(trial)], trial["seed"]))
+    trials = _in_order([*entry["trials"], *kept])
     is_same = all(settings.get(_place(t), t["settings"]) == t["settings"] for t in before["trials"])
     seeds = {trial["seed"] for trial in trials}
     batches = joined(before["seed_batches"] if is_same else [], seeds)
     return {**entry, "trials": trials, "seed_batches": batches}
 
 
-def _place(trial: Mapping[str, Any]) -> str:
-    """Of a trial in its entry, whatever its seed."""
-    return canonical_json([trial["variant"], trial["factors"]])
+def _place(cell: Mapping[str, Any]) -> str:
+    return place_of(cell["variant"], cell["factors"])
 
 
 def joined(batches: Iterable[Sequence[int]], seeds: Iterable[int]) -> list[list[int]]:

@@ -9,7 +9,7 @@ threshold, about the rate of seeds that are past it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -67,10 +67,48 @@ def read_claims() -> dict[str, Claim]:
     return found
 
 
+def read_predictions(
+    claims: Sequence[Any],
+    variants: Iterable[str],
+    factors: Mapping[str, Sequence[str]],
+    metric: str,
+    baseline: str,
+) -> list[tuple[Claim, list[Prediction]]]:
+    """What each claim predicts of an experiment; ConfigError lists all that is wrong with them."""
+    problems: list[str] = []
+    found: dict[str, tuple[Claim, list[Prediction]]] = {}
+    for index, written in enumerate(claims):
+        place = f"claims.{index}"
+        if not isinstance(written, Mapping) or written.keys() - {"require"} != {"id", "predicts"}:
+            problems.append(f"{place}: expected an id and what it predicts, got {written!r}")
+            continue
+        predictions: list[Prediction] = []
+        if (name := str(written["id"])[:100]) not in read_claims():
+            problems.append(f"{place}.id: no claim '{name}'. {nearest(name, read_claims())}")
+        elif name in found:
+            problems.append(f"{place}.id: '{name}' stands twice")
+        else:
+            found[name] = read_claims()[name], predictions
+        for key, role in (("predicts", "predicts"), ("require", "requires")):
+            given = written.get(key, [])
+            if not isinstance(given, list) or (key == "predicts" and not given):
+                problems.append(f"{place}.{key}: expected a list of predictions")
+                continue
+            for number, each in enumerate(given):
+                try:
+                    asked = each, f"{place}.{key}.{number}", variants, factors, metric, baseline
+                    predictions.append(read_prediction(*asked, role))
+                except ConfigError as error:
+                    problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return list(found.values())
+
+
 def read_prediction(
     written: Any,
     place: str,
-    variants: Sequence[str],
+    variants: Iterable[str],
     factors: Mapping[str, Sequence[str]],
     metric: str,
     baseline: str,
@@ -84,8 +122,7 @@ def read_prediction(
         words = ", ".join(KINDS)
         raise ConfigError([f"{place}: expected one of {words}; found {len(said)} of them"])
     word = said[0]
-    problems = []
-    problems += [f"{place}.{key}: {fix}" for key, fix in RETIRED.items() if key in written]
+    problems = [f"{place}.{key}: {fix}" for key, fix in RETIRED.items() if key in written]
     given = {key: value for key, value in written.items() if key not in (word, *RETIRED)}
     if "at" in given:
         given["coordinates"] = given.pop("at")
@@ -95,7 +132,7 @@ def read_prediction(
     plain = {"metric": metric, **given, "kind": word, "role": role, "variants": of}
     if "than" in fields:
         plain.setdefault("than", baseline)
-    problems += _wrong_names(plain, place, variants, factors)
+    problems += _wrong_names(plain, place, list(variants), factors)
     problems += _wrong_together(plain, place)
     try:
         found = prediction_of(plain)
@@ -166,7 +203,7 @@ def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
         if plain.get("by") or plain.get("threshold") is not None:
             problems.append(f"{place}: {STEPS} takes no margin and no threshold")
         if plain["kind"] not in ("better", "worse"):
-            problems.append(f"{place}.metric: {STEPS} cannot be told to be '{plain['word']}'")
+            problems.append(f"{place}.metric: {STEPS} cannot be told to be '{plain['kind']}'")
     if plain["kind"] == "exact" and not (plain.get("fails_for") or plain.get("fails_at")):
         problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
     if plain.get("by") and not plain.get("because"):

@@ -71,15 +71,12 @@ class Display:
         if not self._is_live:
             self.say(part)
 
-    def started(self, job_id: str, title: str) -> None:
-        self._lines[job_id] = self._bars.add_task(_cut(title, _TITLE), total=1.0, note="")
-        self._bars.refresh()
-
-    def progress(self, job_id: str, fraction: float, note: str) -> None:
-        if job_id in self._lines:
-            self._running[job_id] = fraction * self._size(job_id)
-            self._bars.update(self._lines[job_id], completed=fraction, note=_cut(note, _NOTE))
-            self._update()
+    def progress(self, job_id: str, title: str, fraction: float, note: str) -> None:
+        if job_id not in self._lines:
+            self._lines[job_id] = self._bars.add_task(_cut(title, _TITLE), total=1.0, note="")
+        self._running[job_id] = fraction * self._size(job_id)
+        self._bars.update(self._lines[job_id], completed=fraction, note=_cut(note, _NOTE))
+        self._update()
 
     def finished(
         self, job_id: str, title: str, status: str, seconds: float, note: str = ""

@@ -1,9 +1,9 @@
 """From a plan to records: train what is missing, then time what is missing, and lose nothing.
 
 What needs no training comes first, then pass 1 (the first seed of every variant), the benchmarks,
-and the other passes, each a seed more. Several runs may work on one folder: a job's trials are
-leased right before it starts, and what another run has leased is looked at again when all else of
-its pass is done.
+and the other passes, each a seed more. Several runs may work on one folder: only the trials of
+jobs that run are leased, and those of the next one; what another run has leased is looked at again
+when all else of its pass is done.
 """
 
 from __future__ import annotations
@@ -15,14 +15,7 @@ from dataclasses import replace
 
 from ablations.benchmark_jobs import BenchmarkJob, benchmarks
 from ablations.estimate import may_fit
-from ablations.jobs import (
-    NOTHING_LEFT,
-    TIMING,
-    Ended,
-    RunConfig,
-    TrainingJob,
-    set_aside,
-)
+from ablations.jobs import NOTHING_LEFT, TIMING, RunConfig, TrainingJob, set_aside
 from ablations.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.leases import HOST, Leases
 from ablations.missing import Missing, missing
@@ -75,7 +68,8 @@ def run(
                             runner.watch(rest, is_proven=True in proven)
                         if number and passes.count > 1 and number in work:
                             display.describe(f"pass {number} of {passes.count}")
-                        runner.work(work.get(number, ()), launcher.capacity)
+                        # One more waits in the launcher, so that no worker waits for this process.
+                        runner.work(work.get(number, ()), launcher.capacity + 1)
                         if 0 < number < passes.count:
                             runner.end_pass(after_pass, passes.count)
                         if number == min(1, passes.count):
@@ -166,29 +160,23 @@ class _Runner:
                 self._leases.release(*work.leases)
                 self._later.append(work)
             elif (job := work.job()) is None:
-                self._leases.release(*work.leases)
-                self._show(work.nothing_left())
+                self._finish(work, Outcome(work.id, NOTHING_LEFT))
             else:
                 self._running[work.id] = work
                 self._launcher.submit(job)
 
     def _would_disturb(self, work: Work) -> bool:
         """Whether it would run beside a benchmark on this machine, its own or another's."""
-        others = [c for c in self._leases.live() if c.host == HOST and not self._leases.owns(c)]
-        return bool(others) if TIMING in work.leases else any(c.name == TIMING for c in others)
+        others = [c.name for c in self._leases.live() if c.host == HOST and not c.is_own]
+        return bool(others) if TIMING in work.leases else TIMING in others
 
     def _take(self, event: Event) -> None:
+        """Show how far a job is; save what came of it, or try it again."""
         work = self._running[event.job]
         if isinstance(event, Progress):
-            if event.fraction == 0 and not self._retries[work.id]:
-                self._display.started(work.id, work.title)
-            self._display.progress(work.id, event.fraction, event.note)
+            self._display.progress(work.id, work.title, event.fraction, event.note)
             return
         del self._running[work.id]
-        self._end(work, event)
-
-    def _end(self, work: Work, event: Outcome) -> None:
-        """Save what came of a job, or try it again."""
         if event.value is not None:
             self._first = None
             self._finish(work, event)
@@ -203,7 +191,11 @@ class _Runner:
             )
         elif isinstance(work, TrainingJob) and len(work.trials) > 1:
             self._split(work, event)
-        elif _may_pass(event) and self._retries[work.id] < RETRIES:
+        elif (
+            # Memory may be free again, a killer gone.
+            (event.status in ("killed", "oom") or not event.began)
+            and self._retries[work.id] < RETRIES
+        ):
             self._try_again(work, event)
         else:
             self._finish(work, event)
@@ -212,12 +204,9 @@ class _Runner:
     def _finish(self, work: Work, outcome: Outcome) -> None:
         ended = work.save(outcome, self._leases.holds)
         self.counts.update(each.status for each in ended if each.status != NOTHING_LEFT)
-        self._show(ended)
-        self._leases.release(*work.leases)
-
-    def _show(self, ended: Iterable[Ended]) -> None:
         for each in ended:
             self._display.finished(*each)
+        self._leases.release(*work.leases)
 
     def _split(self, work: TrainingJob, outcome: Outcome) -> None:
         """Whatever several trials have failed of, one of them alone may fare better."""
@@ -268,7 +257,7 @@ class _Runner:
         others = [
             lease
             for lease in self._leases.live()
-            if not self._leases.owns(lease)
+            if not lease.is_own
             and (lease.name in names or (lease.host == HOST and TIMING in (lease.name, *names)))
         ]
         if others and not self._has_waited:
@@ -277,8 +266,3 @@ class _Runner:
             self._display.say(
                 f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
             )
-
-
-def _may_pass(outcome: Outcome) -> bool:
-    """Whether a second try may fare better: memory may be free again, a killer gone."""
-    return outcome.status in ("killed", "oom") or not outcome.began

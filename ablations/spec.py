@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.config import FOLDER, located, parsed, yaml_text
-from ablations.predictions import Claim, read_claims, read_prediction
+from ablations.predictions import Claim, read_predictions
 from ablations.profile import PROFILES
 from ablations.store.predictions import Prediction
 from ablations.store.words import CHAPTERS, listed, nearest_label
@@ -150,18 +150,18 @@ class Experiment:
         if self.baseline not in self.variants:
             hint = nearest_label(self.baseline, self.variants)
             raise ConfigError([f"baseline: no variant '{self.baseline}'. {hint}"])
-        problems = [
-            f"factors.{factor}: expected levels, got {levels!r}"
-            for factor, levels in self.factors.items()
-            if not isinstance(levels, Mapping)
-        ]
-        crossings = {f"factors.{name}": levels for name, levels in self.factors.items()}
-        problems += [
-            f"{place}.{label}: expected {{path: value}}, got {paths!r}"
-            for place, options in ({"variants": self.variants} | crossings).items()
-            for label, paths in (options.items() if isinstance(options, Mapping) else ())
-            if not isinstance(paths or {}, Mapping)
-        ]
+        problems = []
+        for place, options in self._options.items():
+            if not isinstance(options, Mapping):
+                problems.append(f"{place}: expected levels, got {options!r}")
+                continue
+            problems += [
+                f"{place}.{label}: expected {{path: value}}, got {paths!r}"
+                for label, paths in options.items()
+                if not isinstance(paths or {}, Mapping)
+            ]
+        if problems:
+            raise ConfigError(problems)
         problems += [
             f"tune.{path}: expected a list of two different values or more, got {values!r}"
             for path, values in self.tune.items()
@@ -213,45 +213,8 @@ class Experiment:
     @cached_property
     def predictions(self) -> list[tuple[Claim, list[Prediction]]]:
         """What each claim predicts here, in the order of the file."""
-        problems: list[str] = []
-        found: dict[str, tuple[Claim, list[Prediction]]] = {}
-        for index, written in enumerate(self.claims):
-            place = f"claims.{index}"
-            try:
-                claim, predictions = self._predicted(written, place)
-            except ConfigError as error:
-                problems += error.problems
-                continue
-            if claim.id in found:
-                problems.append(f"{place}.id: '{claim.id}' stands twice")
-            found[claim.id] = claim, predictions
-        if problems:
-            raise ConfigError(problems)
-        return list(found.values())
-
-    def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
-        if not isinstance(written, Mapping) or written.keys() - {"require"} != {"id", "predicts"}:
-            raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
-        problems, predictions = [], []
-        if (name := str(written["id"])[:100]) not in read_claims():
-            problems.append(f"{place}.id: no claim '{name}'. {nearest(name, read_claims())}")
         levels = {factor: list(options) for factor, options in self.factors.items()}
-        asked = (list(self.variants), levels, self.metric, self.baseline)
-        for key, role in (("predicts", "predicts"), ("require", "requires")):
-            given = written.get(key, [])
-            if not isinstance(given, list) or (key == "predicts" and not given):
-                problems.append(f"{place}.{key}: expected a list of predictions")
-                continue
-            for index, each in enumerate(given):
-                try:
-                    found = read_prediction(each, f"{place}.{key}.{index}", *asked, role)
-                except ConfigError as error:
-                    problems += error.problems
-                else:
-                    predictions.append(found)
-        if problems:
-            raise ConfigError(problems)
-        return read_claims()[name], predictions
+        return read_predictions(self.claims, self.variants, levels, self.metric, self.baseline)
 
     def is_for(self, profile: str) -> bool:
         """Whether this profile is large enough for it."""
@@ -268,11 +231,15 @@ class Experiment:
         return f"variants.{label}.set.", self.chapter.source
 
     @property
+    def _options(self) -> dict[str, Any]:
+        """Where they are written → variants, and the levels of each factor."""
+        return {"variants": self.variants} | {f"factors.{k}": v for k, v in self.factors.items()}
+
+    @property
     def _set_paths(self) -> set[str]:
         """Each path that a variant or a level names."""
-        options = [self.variants, *self.factors.values()]
-        every = [paths for each in options if isinstance(each, Mapping) for paths in each.values()]
-        return {path for paths in every if isinstance(paths, Mapping) for path in paths}
+        every = [each for options in self._options.values() for each in options.values() if each]
+        return {path for paths in every for path in paths}
 
     def varies(self, path: str) -> bool:
         """Whether a variant or a level replaces this path, or the baseline something above it.
@@ -283,24 +250,6 @@ class Experiment:
         ours = set(self.variants[self.baseline] or {})
         above = {path[: match.start()] for match in re.finditer(r"\.", path)}
         return path in self._set_paths or bool(above & ours)
-
-
-def crossed(experiment: Experiment, given: Mapping[str, Mapping[str, Any]]) -> Experiment:
-    """The same experiment at every level of some more settings: path → level → value."""
-    factors = dict(experiment.factors)
-    for path, levels in sorted(given.items(), key=lambda item: item[0].count(".")):
-        for does, varied in (
-            ("varies", experiment.varies(path)),
-            ("tunes", path in experiment.tune),
-        ):
-            if varied:
-                fix = "so it cannot be crossed with it"
-                raise ConfigError([f"{path}: this experiment {does} it, {fix}"])
-        name = path.rpartition(".")[2]
-        factors[path if name in factors else name] = {
-            level: {path: value} for level, value in levels.items()
-        }
-    return replace(experiment, factors=factors)
 
 
 def experiments() -> dict[str, Path]:

@@ -17,33 +17,26 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ablations.config import FOLDER, located, parsed, yaml_text
+from ablations.config import FOLDER, located, read_yaml, value_at
 from ablations.expand import Trial
 from ablations.spec import Experiment, experiments
 from ablations.store.files import write_atomic
 from ablations.store.identity import TUNING, canonical_json
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
-from ablations.store.words import quoted
+from ablations.store.words import place_of, quoted
 from model.config import ConfigError, is_number, validate
 
 Setting = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One setting of one variant."""
-
-    set: Setting
-    losses: list[Any]
-    """Validation loss by seed; null where a trial has none."""
+Tried = dict[str, Any]
+"""`set`: one setting of one variant; `losses`: by seed, None where a trial has none."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +53,7 @@ class Choice:
 
     @property
     def place(self) -> str:
-        """As `Trial.place`."""
-        return ":".join((self.variant, *self.factors.values()))
+        return place_of(self.variant, self.factors)
 
 
 @dataclass(frozen=True)
@@ -80,16 +72,11 @@ def settings_in(grid: Grid) -> list[Setting]:
 
 def grid_of(variant: Trial, grid: Grid) -> Grid:
     """The settings of a grid that a variant has."""
-    has = {path: values for path, values in grid.items() if _has(variant.config, path)}
+    at = {path: value_at(variant.config, path, MISSING) for path in grid}
+    has = {path: values for path, values in grid.items() if at[path] is not MISSING}
     if not has:
         raise ConfigError([f"tune.{next(iter(grid))}: '{variant.variant}' has no such setting"])
     return has
-
-
-def _has(tree: Any, path: str) -> bool:
-    key, _, below = path.partition(".")
-    is_there = isinstance(tree, Mapping) and key in tree
-    return is_there and (not below or _has(tree[key], below))
 
 
 def tuning_trials(variant: Trial, experiment: Experiment) -> list[Trial]:
@@ -112,8 +99,9 @@ def losses_of(trials: Sequence[Trial], results: Results) -> list[Tried]:
     """What the trials of one variant have come to, in the order of the grid."""
     found: dict[str, Tried] = {}
     for trial in trials:
-        each = found.setdefault(canonical_json(trial.tuned), Tried(dict(trial.tuned), []))
-        each.losses.append(_loss(results, trial))
+        new = {"set": dict(trial.tuned), "losses": []}
+        each = found.setdefault(canonical_json(trial.tuned), new)
+        each["losses"].append(_loss(results, trial))
     return list(found.values())
 
 
@@ -136,23 +124,23 @@ def choose(variant: Trial, experiment: Experiment, tried: Sequence[Tried]) -> Ch
         variant.variant,
         dict(variant.factors),
         regime(variant, experiment),
-        dict(best.set),
-        _is_at_edge(best.set, tried),
-        [asdict(each) for each in tried],
+        dict(best["set"]),
+        _is_at_edge(best["set"], tried),
+        list(tried),
     )
 
 
 def _rank(each: Tried) -> tuple[int, float]:
-    whole = [loss for loss in each.losses if loss is not None]
-    return len(each.losses) - len(whole), statistics.fmean(whole) if whole else math.inf
+    whole = [loss for loss in each["losses"] if loss is not None]
+    return len(each["losses"]) - len(whole), statistics.fmean(whole) if whole else math.inf
 
 
 def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
     """Whether one of its numbers is the first or last of what was tried there."""
     for path in best:
-        values = list({canonical_json(each.set[path]): each.set[path] for each in tried}.values())
-        is_scale = len(values) > 1 and all(is_number(value) and value > 0 for value in values)
-        if is_scale and best[path] in (min(values), max(values)):
+        values = [each["set"][path] for each in tried]
+        is_scale = all(is_number(value) and value > 0 for value in values)
+        if is_scale and min(values) < max(values) and best[path] in (min(values), max(values)):
             return True
     return False
 
@@ -168,7 +156,7 @@ def untried(choice: Choice, variant: Trial, grid: Grid) -> list[Setting]:
 def in_words(choice: Choice) -> str:
     """What was chosen, with its loss."""
     chosen = ", ".join(f"{path.rpartition('.')[2]}={v}" for path, v in choice.chosen.items())
-    loss = next(_rank(Tried(**each))[1] for each in choice.tried if each["set"] == choice.chosen)
+    loss = next(_rank(each)[1] for each in choice.tried if each["set"] == choice.chosen)
     edge = ", at the edge of the grid" if choice.at_edge else ""
     return f"{quoted(choice.place)} {chosen} (loss {loss:.4g}){edge}"
 
@@ -205,8 +193,7 @@ def choices(
 
 
 def read_choices(path: Path) -> list[Choice]:
-    text, name = yaml_text(path)
-    source = parsed(text, name)
+    source = read_yaml(path)
     try:
         held = validate(_File, source.values, "").choices
         return [validate(Choice, each, f"choices.{index}") for index, each in enumerate(held)]

@@ -10,7 +10,7 @@ import importlib
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,23 +21,22 @@ from torch import nn
 
 from ablations.benchmarks.session import TimingConfig, Watch, time_session
 from ablations.facts import identity_of
-from ablations.launch import Changed
+from ablations.launch import Changed, Report
 from ablations.measurement import Probe, discover, needs_weights
 from ablations.signals import Stopped, StopRequest, catching_sigterm
 from ablations.store.identity import canonical_json
-from ablations.store.record import Measurement, Record
+from ablations.store.record import Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.tasks.task import Task, load_task
-from ablations.train.checkpoint import Checkpointer, load_weights, save_weights, stamp_for
+from ablations.train.checkpoint import Checkpointer, load_weights, save_weights
 from ablations.train.config import TrainConfig
-from ablations.train.ddp import SharedCheckpointer, ranks_on, run_together
+from ablations.train.ddp import ALONE, Devices, SharedCheckpointer, ranks_on, run_together
 from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
 from model.build import build
 from model.config import ConfigError
 
-Report = Callable[[float, str], None]
 Payload = dict[str, Any]
 """What `ablations.jobs` sends."""
 Asked = dict[str, Any]
@@ -57,13 +56,12 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
         report(0.0, "starting")
         import_parts(payload)
         for each in asked:
-            check_data(each["config"], each["trial"], each["trained"])
+            check_data(each)
         check_code(stamps)
-        together = [each for each in asked if each["record"] is None]
-        together = together if len(together) > 1 else []
-        # Others may have been trained elsewhere by now.
-        apart = [each for each in asked if each not in together]
+        new = [each for each in asked if each["record"] is None]  # others may be trained by now
+        together = new if len(new) > 1 else []
         records = _run_pack(payload, together, report, notice) if together else []
+        apart = [each for each in asked if each not in together]
         records += [_run_trial(payload, each, report, notice) for each in apart]
         check_code(stamps)
         return {record.id: record.to_dict() for record in records}
@@ -71,30 +69,59 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
 
 def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopRequest) -> Record:
     clock = time.perf_counter()
-    config, device, devices = asked["config"], torch.device(payload["device"]), payload["devices"]
+    device, devices = torch.device(payload["device"]), payload["devices"]
     if devices > 1:  # each has a thread of its own, and measures are taken as on one
         torch.set_num_threads(1)
-    task = load_task(canonical_json(config["task"]))
     is_new = asked["record"] is None
     record = new_record(payload, asked) if is_new else Record.from_dict(asked["record"])
     model: nn.Module | None = None
-    if asked["trained"] and (is_new or needs_weights(asked["sources"])):
-        if devices > 1:
-            clock -= _train_together(payload, record, report, notice)
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        model.to(device)
-        if is_new and devices == 1:
-            checkpointer = Checkpointer(*checkpoint_of(payload, asked), is_stopping=notice)
-            settings = TrainConfig(**config["train"])
-            training = train(model, task, settings, config["seed"], device, report, checkpointer)
-            end(record, training)
-            save_weights(model, weights_of(payload, asked), stamp_for(record))
-            clock -= checkpointer.earlier
+    if asked["trained"] and is_new:
+        if devices == 1:
+            checkpointer = Checkpointer(*_checkpoint_of(payload, asked), is_stopping=notice)
+            model, training = _train(payload, asked, device, report, checkpointer)
+            earlier = checkpointer.earlier
         else:
-            load_weights(model, weights_of(payload, asked), stamp_for(record))
-    _measure(asked, record, model, task, device, notice)
+            own = {**payload, "device": own_device(payload["device"])}
+            ended = run_together(train_rank, own, devices, report, notice)
+            if ended is None:
+                raise Stopped
+            training, earlier = ended
+        _end(record, training)
+        clock -= earlier
+    if asked["trained"] and model is None and (is_new or needs_weights(asked["sources"])):
+        model = _model_of(asked, device)
+        load_weights(model, _weights_of(payload, asked), _stamp(asked))
+    _measure(asked, record, model, device, notice)
     record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
     return record
+
+
+def _train(
+    payload: Payload,
+    asked: Asked,
+    device: torch.device,
+    report: Report,
+    checkpointer: Checkpointer,
+    ranks: Devices = ALONE,
+) -> tuple[nn.Module, Training]:
+    """Train a trial's model; rank 0 keeps its weights."""
+    model, config = _model_of(asked, device), asked["config"]
+    settings, seed = TrainConfig(**config["train"]), config["seed"]
+    training = train(model, _task_of(asked), settings, seed, device, report, checkpointer, ranks)
+    if ranks.rank == 0:
+        save_weights(model, _weights_of(payload, asked), _stamp(asked))
+    return model, training
+
+
+def _task_of(asked: Asked) -> Task:
+    return load_task(canonical_json(asked["config"]["task"]))
+
+
+def _model_of(asked: Asked, device: torch.device) -> nn.Module:
+    """A trial's model with its first weights."""
+    config, task = asked["config"], _task_of(asked)
+    model = build(config["model"], task.source_size, task.target_size, config["seed"])
+    return model.to(device)
 
 
 def new_record(payload: Payload, asked: Asked) -> Record:
@@ -102,7 +129,7 @@ def new_record(payload: Payload, asked: Asked) -> Record:
     record = Record(
         asked["trial"], "ok", asked["config"], trained=asked["trained"], **asked["counts"]
     )
-    record.data = load_task(canonical_json(asked["config"]["task"])).described
+    record.data = _task_of(asked).described
     record.env = {
         **payload["env"],
         "code": asked["code"],
@@ -113,79 +140,55 @@ def new_record(payload: Payload, asked: Asked) -> Record:
     return record
 
 
-def end(record: Record, training: Training) -> None:
+def _end(record: Record, training: Training) -> None:
     """Take over how a training ended, and what it has read."""
     record.status, record.reason = training.status, training.reason
     record.measurements += training.measurements
 
 
-def _train_together(payload: Payload, record: Record, report: Report, notice: StopRequest) -> float:
-    """Have a process for each device train, and keep the weights; seconds of earlier stretches."""
-    own = {**payload, "device": own_device(payload["device"])}
-    training = run_together(train_rank, own, payload["devices"], report, notice)
-    if training is None:
-        raise Stopped
-    record.status, record.reason = training["status"], training["reason"]
-    record.measurements += [Measurement(**measurement) for measurement in training["measurements"]]
-    return float(training["earlier"])
-
-
-def train_rank(payload: Payload, report: Report, notice: StopRequest) -> dict[str, Any] | None:
-    """What one of the processes that train a trial together does; None where it was told to stop.
-
-    Rank 0 keeps the weights.
-    """
+def train_rank(
+    payload: Payload, report: Report, notice: StopRequest
+) -> tuple[Training, float] | None:
+    """What each process does of those that train a trial together: the training, and the seconds
+    before this stretch; None where it was told to stop."""
     (asked,) = payload["trials"]
-    config = asked["config"]
     import_parts(payload)
-    check_data(config, asked["trial"], asked["trained"])
+    check_data(asked)
     check_code([asked["code"]])  # this process has imported its own
     with ranks_on(torch.device(payload["device"])) as (ranks, device):
-        task = load_task(canonical_json(config["task"]))
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        model.to(device)
-        checkpointer = SharedCheckpointer(*checkpoint_of(payload, asked), ranks, notice)
-        settings = TrainConfig(**config["train"])
+        checkpointer = SharedCheckpointer(*_checkpoint_of(payload, asked), ranks, notice)
         try:
-            training = train(
-                model, task, settings, config["seed"], device, report, checkpointer, ranks
-            )
+            _, training = _train(payload, asked, device, report, checkpointer, ranks)
         except Stopped:
             return None
-        if ranks.rank == 0:
-            record = Record(asked["trial"], training.status, config, env={"code": asked["code"]})
-            save_weights(model, weights_of(payload, asked), stamp_for(record))
-        return {
-            "status": training.status,
-            "reason": training.reason,
-            "measurements": [vars(measurement) for measurement in training.measurements],
-            "earlier": checkpointer.earlier,
-        }
+        return training, checkpointer.earlier
 
 
-def weights_of(payload: Payload, asked: Asked) -> Path:
+def _weights_of(payload: Payload, asked: Asked) -> Path:
     return Path(payload[f"weights {asked['trial']}"])
 
 
-def checkpoint_of(payload: Payload, asked: Asked) -> tuple[Path, dict[str, Any]]:
+def _stamp(asked: Asked) -> dict[str, str]:
+    """Whose the weights are."""
+    return {"trial": asked["trial"], "code": short(asked["code"])}
+
+
+def _checkpoint_of(payload: Payload, asked: Asked) -> tuple[Path, dict[str, str]]:
     """Where a trial's checkpoint is, and what it must have been made with to be gone on from, on
     any number of devices."""
-    device = torch.device(payload["device"]).type
-    made_with = {"trial": asked["trial"], "code": short(asked["code"])}
-    made_with |= {"device": device, "torch": torch.__version__}
-    return Path(payload[f"unfinished {asked['trial']}"]), made_with
+    made_on = {"device": torch.device(payload["device"]).type, "torch": torch.__version__}
+    return Path(payload[f"unfinished {asked['trial']}"]), _stamp(asked) | made_on
 
 
 def _measure(
     asked: Asked,
     record: Record,
     model: nn.Module | None,
-    task: Task,
     device: torch.device,
     notice: StopRequest,
 ) -> None:
     """Take what is asked; a measure that fails is noted, and the next run tries it again."""
-    config = asked["config"]
+    config, task = asked["config"], _task_of(asked)
     for name, made_by in asked["sources"].items():
         part = discover().build(name)
         if record.status == "diverged" and not isinstance(part, Probe):  # it answers nothing
@@ -214,22 +217,21 @@ def _run_pack(
 ) -> list[Record]:
     """Train several seeds as one model; each has an equal share of the time."""
     begun = time.perf_counter()
-    first, device = asked[0]["config"], torch.device(payload["device"])
-    task = load_task(canonical_json(first["task"]))
+    device = torch.device(payload["device"])
     records = [new_record(payload, each) for each in asked]
+    models = [_model_of(each, device) for each in asked]
     seeds = [each["config"]["seed"] for each in asked]
-    sizes = task.source_size, task.target_size
-    models = [build(first["model"], *sizes, seed).to(device) for seed in seeds]
-    pack = Pack(models, task, TrainConfig(**first["train"]), seeds, device)
+    settings = TrainConfig(**asked[0]["config"]["train"])
+    pack = Pack(models, _task_of(asked[0]), settings, seeds, device)
     trainings = pack.run(report, notice)
     share = (time.perf_counter() - begun) / len(asked)
     del pack  # and the weights and moments of all lanes
     for each, record, model, training in zip(asked, records, models, trainings, strict=True):
         begun = time.perf_counter()
-        end(record, training)
+        _end(record, training)
         record.env["packed"] = len(asked)
-        save_weights(model, weights_of(payload, each), stamp_for(record))
-        _measure(each, record, model, task, device, notice)
+        save_weights(model, _weights_of(payload, each), _stamp(each))
+        _measure(each, record, model, device, notice)
         record.env["seconds"] = round(share + time.perf_counter() - begun, 3)
     return records
 
@@ -239,7 +241,8 @@ def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
     import_parts(payload)
     candidates, baseline = payload["candidates"], payload["baseline_config"]
     for trial, config in {payload["baseline"]: baseline, **candidates}.items():
-        check_data(config, trial, trial not in payload["untrained"])
+        trained = trial not in payload["untrained"]
+        check_data({"trial": trial, "config": config, "trained": trained})
     stamps = [payload["code"], payload["models"]]
     check_code(stamps)
     device = torch.device(payload["device"])
@@ -281,10 +284,11 @@ def import_parts(payload: Payload) -> None:
     note_loaded()
 
 
-def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
+def check_data(asked: Asked) -> None:
     """Refuse data that is not what the trial's id was made of."""
+    config = asked["config"]
     try:
-        is_same = identity_of(config, trained) == trial
+        is_same = identity_of(config, asked["trained"]) == asked["trial"]
     except ConfigError:  # it can no longer be read at all
         is_same = False
     if not is_same:

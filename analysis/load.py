@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablations.store.record import TRAINING, Measurement, Record, is_stale
+from ablations.store.record import TRAINING, Measurement, Record, final, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
@@ -56,6 +56,8 @@ class Loaded:
     unreadable: dict[str, str]
     trials: pd.DataFrame
     measurements: pd.DataFrame
+    final: pd.DataFrame
+    """The last value of each trial, metric and place; times and arrays are left out."""
     stale: frozenset[str] = frozenset()
     """Trials whose record was made by other code than the present."""
 
@@ -76,10 +78,16 @@ class Loaded:
         return len(ids & set(self.records)), len(ids)
 
     def passes(self, experiments: Collection[str] | None = None) -> tuple[int, int]:
-        """Complete passes and planned passes; a pass is one seed of everything."""
+        """Complete passes and planned passes; a pass is one seed of all that is trained.
+
+        What is only counted or probed may have more seeds; it counts where nothing is trained.
+        """
         trials = self.trials
         if experiments is not None:
             trials = trials[trials["experiment"].isin(experiments)]
+        planned = [trial for entry in self.experiments.values() for trial in entry["trials"]]
+        is_trained = trials["trial"].isin([trial["id"] for trial in planned if trial["work"]])
+        trials = trials[is_trained] if is_trained.any() else trials
         rank = trials.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
         is_open = trials["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
         return int((~is_open.cummax().astype(bool)).sum()), len(is_open)
@@ -102,15 +110,6 @@ class Loaded:
     def of_metric(self, experiment: str, metric: str) -> pd.DataFrame:
         """The measurements of one metric in an experiment."""
         return self.measurements.iloc[self.rows.get((experiment, metric), [])]
-
-    @cached_property
-    def final(self) -> pd.DataFrame:
-        """The last value of each trial, metric and place; times and arrays are left out."""
-        frame = self.measurements
-        single = frame[frame["session"].isna() & frame["values"].isna()]
-        last = single.sort_values("step", kind="stable", na_position="last")
-        last = last.drop_duplicates([*TRIAL, "metric", "split", "where"], keep="last").sort_index()
-        return last[last["value"].notna()]
 
     @cached_property
     def scores(self) -> dict[tuple[str, ...], dict[int, float]]:
@@ -223,15 +222,18 @@ def tabulate(
             own = [each for each in known.measurements if each.source in asked]
             taken.append(({**trial, "status": known.status}, own))
     measurements = _tidy(taken)
+    last = {id(each) for _, own in taken for each in final(own)}
+    is_last = np.array([id(each) in last for _, own in taken for each in own], dtype=bool)
+    is_current = ~_of_other_code(measurements, records, check)
+    measurements = measurements[is_current].reset_index(drop=True)
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=faults,
         trials=pd.DataFrame(outcomes, columns=OUTCOME),
-        measurements=measurements[~_of_other_code(measurements, records, check)].reset_index(
-            drop=True
-        ),
+        measurements=measurements,
+        final=measurements[is_last[is_current]],
         stale=frozenset(stale),
     )
 

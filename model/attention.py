@@ -20,11 +20,15 @@ from model.batch import Batch
 from model.config import Checked, ConfigError, Registry, ranged
 from model.layers import evaluating, hooked
 
+PATH = Registry("path")
+MASK = Registry("mask")
 SCALE = Registry("scale")
+SIMILARITY = Registry("similarity")
 
 
+@SCALE.register("none")
 class Scale(nn.Module):
-    """Returns queries and a factor: a fixed scale is folded into the product."""
+    """1: the softmax meets the raw dot products. Others return another factor, or other queries."""
 
     factor: float = 1.0
 
@@ -59,11 +63,6 @@ class LinearHead(Scale):
         self.factor = 1 / d_head
 
 
-@SCALE.register("none")
-class NoScale(Scale):
-    """1: the softmax meets the raw dot products."""
-
-
 @SCALE.register("learned")
 class LearnedScale(Scale):
     """e^s with one s for each head (Henry et al. 2020)."""
@@ -82,21 +81,9 @@ class LearnedScale(Scale):
         return q_BHTK * self.log.exp()[:, None, None], 1.0
 
 
-PATH = Registry("path")
-MASK = Registry("mask")
-SIMILARITY = Registry("similarity")
-
-
-class Similarity(nn.Module):
-    """Maps queries and keys so that their dot product is the similarity."""
-
-    def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError
-
-
 @SIMILARITY.register("dot")
-class DotProduct(Similarity):
-    """qᵀk: long vectors count more."""
+class Similarity(nn.Module):
+    """qᵀk: long vectors count more. Others change queries and keys, and leave the product."""
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
         return q_BHTK, k_BHSK

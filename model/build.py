@@ -8,7 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from model import relative_positions  # noqa: F401  (it registers positions)
 from model.attention import MASK, PATH, SCALE, SIMILARITY
+from model.cells import CELL
 from model.config import MODEL, ConfigError
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD, NoFeedForward
@@ -19,7 +21,7 @@ from model.mixers import MIXER, NoMixer, convolution, recurrences, window  # noq
 from model.mixers.attention import Attention, Scoring
 from model.positions import POSITION, Position
 from model.residual import NORM, RESIDUAL
-from model.rnn import CELL, SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
+from model.rnn import SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
 from model.transformer import Block, Stack, Transformer
 
 REGISTRIES = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cache
@@ -40,38 +41,18 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-@cache
-def _hints(config: Any) -> dict[str, Any]:
-    return get_type_hints(config)
-
-
 def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     """An instance of the dataclass `config`, each option replacing its default whole."""
     if not isinstance(options, Mapping):
         raise ConfigError([f"{path}: expected options, got {options!r}"])
-    hints = _hints(config)
-    registries = {
-        f.name: f.metadata["registry"] for f in fields(config) if "registry" in f.metadata
-    }
     needed = {f.name for f in fields(config) if f.default is f.default_factory is MISSING}
     given: dict[str, Any] = {}
     problems: list[str] = []
     for key, value in options.items():
         try:
-            problem = _unusable(key, value, hints)
-            if problem is None:
-                if key in registries:
-                    given[key] = registries[key].resolve(value, f"{path}.{key}")
-                else:
-                    given[key] = _converted(config, key, value, hints[key])
+            given[key] = _converted(config, key, value, f"{path}.{key}".lstrip("."))
         except ConfigError as error:
             problems += error.problems
-        except (OmegaConfBaseException, OverflowError) as error:
-            problem = _mismatch(value, hints[key]) or str(error).splitlines()[0]
-        if problem is not None:
-            problems.append(f"{path}.{key}: {problem}".lstrip("."))
-    for key in registries.keys() - options.keys():  # the defaults of default components
-        given[key] = registries[key].resolve(getattr(config(), key))
     problems += [
         f"{path}.{key}: must be given".lstrip(".") for key in sorted(needed - set(options))
     ]
@@ -80,9 +61,8 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     try:  # even after a problem, so that all of them are listed at once
         made = config(**given)
     except ConfigError as error:
-        refused = [
-            f"{key}=" for key in options.keys() - given.keys()
-        ]  # checked with their defaults instead
+        # An option that was refused above has its default here, of which nothing is said.
+        refused = [f"{key}=" for key in options.keys() - given.keys()]
         problems += [
             f"{path}.{line}".lstrip(".")
             for line in error.problems
@@ -98,6 +78,14 @@ def ranged(default: Any, **limits: float) -> Any:
     return field(default=default, metadata={"limits": limits})
 
 
+_LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "least": ("at least", operator.ge),
+    "above": ("above", operator.gt),
+    "most": ("at most", operator.le),
+    "below": ("below", operator.lt),
+}
+
+
 class Checked:
     """A Config that is refused, with all that is wrong, where an option is out of its limits."""
 
@@ -109,16 +97,17 @@ class Checked:
         """One line for each problem; a subclass may add its own."""
         found = []
         for option in fields(self):  # type: ignore[arg-type]
-            value, limits = getattr(self, option.name), option.metadata.get("limits", {})
-            is_kept = {
-                "least": lambda x, limit: x >= limit, "above": lambda x, limit: x > limit,
-                "most": lambda x, limit: x <= limit, "below": lambda x, limit: x < limit,
-            }  # fmt: skip
-            if value is not None and not all(is_kept[n](value, x) for n, x in limits.items()):
-                words = {"least": "at least", "most": "at most"}
-                said = " and ".join(f"{words.get(n, n)} {x:,}" for n, x in limits.items())
+            value = getattr(self, option.name)
+            limits = [(*_LIMITS[n], x) for n, x in option.metadata.get("limits", {}).items()]
+            if value is not None and not all(keeps(value, x) for _, keeps, x in limits):
+                said = " and ".join(f"{words} {x:,}" for words, _, x in limits)
                 found.append(f"{option.name}={value}: must be {said}")
         return found
+
+
+@cache
+def _hints(config: Any) -> dict[str, Any]:
+    return get_type_hints(config)
 
 
 @cache
@@ -129,14 +118,31 @@ def _tree(config: Any) -> Any:
     return tree
 
 
-def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
-    """The value converted to the field's type."""
+def _converted(config: Any, key: str, value: Any, path: str) -> Any:
+    """The value of one option, converted to the field's type."""
+    hints = _hints(config)
+    if key not in hints:
+        problem = f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
+        raise ConfigError([f"{path}: {problem}"])
+    if isinstance(value, str) and ("${" in value or value == "???"):
+        raise ConfigError([f"{path}: '{value}' is not a value"])
+    for number in value if isinstance(value, list) else [value]:
+        if isinstance(number, float) and not math.isfinite(number):
+            raise ConfigError([f"{path}: {number} is not a finite number"])
+    hint = hints[key]
+    registry = config.__dataclass_fields__[key].metadata.get("registry")
+    if registry is not None:
+        return registry.resolve(value, path)
     if isinstance(value, float) and value.is_integer() and int in (hint, *get_args(hint)):
         value = int(value)
     if _is_plain(value, hint):
         return value  # OmegaConf takes a hundred times as long to say that it is right
     tree = _tree(config)
-    OmegaConf.update(tree, key, value, merge=False)
+    try:
+        OmegaConf.update(tree, key, value, merge=False)
+    except (OmegaConfBaseException, OverflowError) as error:
+        problem = _mismatch(value, hint) or str(error).splitlines()[0]
+        raise ConfigError([f"{path}: {problem}"]) from None
     node = tree[key]
     return OmegaConf.to_container(node, resolve=False) if OmegaConf.is_config(node) else node
 
@@ -167,17 +173,6 @@ def _mismatch(value: Any, hint: Any) -> str | None:
     return f"expected {expected}, got {'null' if value is None else repr(value)[:80]}"
 
 
-def _unusable(key: Any, value: Any, hints: Mapping[str, Any]) -> str | None:
-    if key not in hints:
-        return f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
-    if isinstance(value, str) and ("${" in value or value == "???"):
-        return f"'{value}' is not a value"
-    for number in value if isinstance(value, list) else [value]:
-        if isinstance(number, float) and not math.isfinite(number):
-            return f"{number} is not a finite number"
-    return None
-
-
 T = TypeVar("T")
 
 
@@ -186,11 +181,9 @@ class NoOptions:
     """The Config of a component without options."""
 
 
-def choice(registry: Registry, default: str, **options: Any) -> Any:
+def choice(registry: Registry, default: str) -> Any:
     """A Config field that holds a choice of `registry`."""
-    return field(
-        default_factory=lambda: {"name": default, **options}, metadata={"registry": registry}
-    )
+    return field(default_factory=lambda: registry.resolve(default), metadata={"registry": registry})
 
 
 class Registry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from model.build import REGISTRIES, build, resolve
+from model.cells import Layer
 from model.config import ConfigError
 from model.flops import Cost, count, signature
 from model.layers import Joint
-from model.rnn import Layer
 
 DEFAULT_LENGTH = 512  # for a model that has no max_len
 FLOAT = 4  # bytes
@@ -92,27 +92,27 @@ def as_text(description: Description, title: str) -> str:
     """At most 80 columns."""
     cost, at = description.cost, f"length {description.length:,}"
     token = "token of source and target" if cost.tokens > description.length else "token"
-    memory = [(name, "", _bytes(size)) for name, size in description.memory.items()]
     return "\n".join(
         [
             f"{title}: {description.parameters:,} parameters",
             *_tree(description),
-            *_table("Parameters", _shares(cost.parameters)),
-            *_table(f"Forward FLOPs for each {token} at {at}", _shares(description.flops_by_kind)),
-            *_table(f"Memory of training in float32 at batch 1 and {at}", memory),
+            *_table("Parameters", cost.parameters),
+            *_table(f"Forward FLOPs for each {token} at {at}", description.flops_by_kind),
+            f"\nMemory of training in float32 at batch 1 and {at}",
+            *(f"  {name:<22}{_bytes(size):>20}" for name, size in description.memory.items()),
             NOTES,
         ]
     )
 
 
-def _shares(numbers: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _table(title: str, numbers: Mapping[str, float]) -> Iterator[str]:
+    """Each number and its share of them all, then their sum."""
     total = sum(numbers.values())
-    rows = [
-        (kind, f"{number / total:.1%}", f"{number:,.0f}")
-        for kind, number in numbers.items()
-        if number
-    ]
-    return [*rows, ("total", "", f"{total:,.0f}")]
+    yield f"\n{title}"
+    for kind, number in numbers.items():
+        if number:
+            yield f"  {kind:<14}{number / total:>8.1%}{number:>20,.0f}"
+    yield f"  {'total':<22}{total:>20,.0f}"
 
 
 def _bytes(number: int) -> str:
@@ -120,12 +120,6 @@ def _bytes(number: int) -> str:
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]
     return f"{size:,.1f} {units[0]}"
-
-
-def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
-    yield f"\n{title}"
-    for name, share, number in rows:
-        yield f"  {name:<14}{share:>8}{number:>20}"
 
 
 def _tree(description: Description) -> Iterator[str]:
@@ -149,18 +143,18 @@ def _tree(description: Description) -> Iterator[str]:
             for _, same in groupby(members, lambda member: signature(member[1])):
                 group = list(same)
                 # Show the last: the first may share a table that the others own.
-                place, part = group[-1]
-                if part in shown or not (type(part) in names or list(part.parameters())):
+                place, last = group[-1]
+                if last in shown or not (type(last) in names or list(last.parameters())):
                     continue
                 shown.update(each for _, each in group)
                 weights = sum(size(each) for each, _ in group)
-                words = [name, _what(part, names), f"{weights:,}" if weights else ""]
+                words = [name, _what(last, names), f"{weights:,}" if weights else ""]
                 if len(group) > 1:
                     words[0] = f"{len(group)} × {name.removesuffix('s')}"
-                if isinstance(part, nn.Linear | nn.Embedding) and f"{place}.weight" not in owned:
+                if isinstance(last, nn.Linear | nn.Embedding) and f"{place}.weight" not in owned:
                     words[1] += ", tied"
                 yield indent + "  ".join(filter(None, words))
-                yield from lines(part, f"{place}.", indent + "  ")
+                yield from lines(last, f"{place}.", indent + "  ")
 
     return lines(description.model, "", "  ")
 

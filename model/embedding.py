@@ -51,26 +51,22 @@ class Embedding(nn.Module):
         """ValueError for tokens outside of the vocabulary."""
         if tokens_BT.numel() == 0:
             raise ValueError(f"{name} is empty: give at least one token")
-        last = self.tokens.num_embeddings - 1
-        if (wrong := _outside(tokens_BT, last)) is not None:
-            raise ValueError(f"{name} holds token {wrong}: the vocabulary has 0 to {last}")
+        _check_inside(tokens_BT, self.tokens, f"{name} holds token", "the vocabulary")
 
     def check_segments(self, segments_BT: Tensor) -> None:
         if self.segments is None:
             raise ValueError("the batch has segments and the model has none: set model.segments")
-        last = self.segments.num_embeddings - 1
-        if (wrong := _outside(segments_BT, last)) is not None:
-            raise ValueError(f"segments holds {wrong}: the model has 0 to {last}")
+        _check_inside(segments_BT, self.segments, "segments holds", "the model")
 
 
-def _outside(numbers: Tensor, last: int) -> int | None:
-    """A number outside of 0 to `last`, on the CPU; elsewhere the lookup itself fails.
+def _check_inside(numbers: Tensor, table: nn.Embedding, holds: str, owner: str) -> None:
+    """ValueError for a number without a row, on the CPU; elsewhere the lookup itself fails.
 
     Reading it would stall an accelerator and break a compiled graph.
     """
     if numbers.device.type != "cpu" or torch.compiler.is_compiling():
-        return None
+        return
     low, high = (int(end) for end in numbers.aminmax())
-    if low >= 0 and high <= last:
-        return None
-    return low if low < 0 else high
+    last = table.num_embeddings - 1
+    if low < 0 or high > last:
+        raise ValueError(f"{holds} {low if low < 0 else high}: {owner} has 0 to {last}")

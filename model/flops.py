@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
+from model.cells import CellState, Layer
 from model.config import Registry
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
@@ -25,7 +26,7 @@ from model.heads import Head
 from model.layers import hooked, keeping_modes
 from model.positions import Position
 from model.residual import NORM, Residual
-from model.rnn import MLP, CellState, Layer
+from model.rnn import MLP
 
 
 @contextmanager
@@ -79,11 +80,6 @@ class Cost:
 def parameters(model: nn.Module) -> int:
     """Number of trained parameters; a tied weight counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def flops_per_token(model: nn.Module, source_length: int | None, length: int) -> float:
-    """Forward operations for each token that is read; `model` must live on the meta device."""
-    return count(model, source_length, length).flops_per_token
 
 
 def count(model: nn.Module, source_length: int | None, length: int) -> Cost:

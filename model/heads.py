@@ -18,16 +18,12 @@ from model.config import Registry
 HEAD = Registry("head")
 
 
+@HEAD.register("bare")
 class Head(nn.Module):
-    """Vectors and lengths in, logits out."""
+    """The vectors themselves; others make logits of vectors and lengths."""
 
     per: ClassVar[str | None] = None
     """What has logits: each token, or the whole sequence; None where there are none."""
-
-
-@HEAD.register("bare")
-class Bare(Head):
-    """The vectors themselves."""
 
     def forward(self, x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
         return x_BTD

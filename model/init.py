@@ -88,10 +88,10 @@ _LIBRARY_ROLES: dict[type[nn.Module], dict[str, Role]] = {
 }
 
 
-def _role(module: nn.Module, name: str, part: str = "") -> Role:
+def _role(module: nn.Module, name: str, projection: str = "") -> Role:
     """The role of a parameter, or of one projection in a joint matrix."""
     declared = getattr(module, "roles", {})
-    for key in (f"{part}.{name}", name):
+    for key in (f"{projection}.{name}", name):
         if key in declared:
             return declared[key]
     for kind, roles in _LIBRARY_ROLES.items():
@@ -113,8 +113,8 @@ def logical_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor, Role]]:
                 yield f"{prefix}.{name}", parameter.data, _role(module, name)
                 continue
             views = parameter.data.split([count for _, count in rows])
-            for (part, _), view in zip(rows, views, strict=True):
-                yield f"{prefix}.{part}.{name}", view, _role(module, name, part)
+            for (projection, _), view in zip(rows, views, strict=True):
+                yield f"{prefix}.{projection}.{name}", view, _role(module, name, projection)
 
 
 def initialise(model: nn.Module, rule: Initial, seed: int) -> None:

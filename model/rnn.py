@@ -1,4 +1,4 @@
-"""The recurrent language model: a stack of layers that reads on and says what comes next.
+"""Recurrent models: a language model, and an encoder-decoder that may read its source.
 
 B: sequences, T: positions, H: hidden width, V: vocabulary.
 """
@@ -7,160 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch, positions
+from model.cells import CELL, CellState, RecurrentLayer, both_ways
 from model.config import MODEL, Checked, Registry, choice, ranged
 from model.embedding import Embedding
 from model.generate import Decoding
 from model.heads import Head, last
-from model.init import INIT, Role
+from model.init import INIT
 from model.layers import Dropout, Joint
 
-CELL = Registry("cell")
 SCORE = Registry("score")
-
-CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
-
-
-class RecurrentLayer(Protocol):
-    """One recurrent layer, whatever its gates."""
-
-    hidden_size: int
-
-    def start(self, like_BH: Tensor) -> CellState: ...
-
-    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]: ...
-
-
-ROLES: dict[str, Role] = {
-    "weight_ih_l0": "weight",
-    "weight_hh_l0": "weight",
-    "bias_ih_l0": 0.0,
-    "bias_hh_l0": 0.0,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Form:
-    """How a layer gets from one position to the next; the numbers are the same."""
-
-    form: Literal["kernel", "steps"] = "kernel"
-    """One library call for the whole sequence, or a loop with every gate in the open."""
-
-
-class Layer(nn.RNNBase):
-    """One layer over a whole sequence; the library keeps two biases, zero at the start."""
-
-    Config = Form
-    gates: ClassVar[tuple[str, ...]]
-    kept: ClassVar[int] = 1  # tensors in the state
-    weight_ih_l0: Tensor
-    weight_hh_l0: Tensor
-    bias_ih_l0: Tensor
-    bias_hh_l0: Tensor
-
-    def __init__(self, config: Form, d_in: int, d_hidden: int) -> None:
-        super().__init__(d_in, d_hidden, batch_first=True)  # type: ignore[arg-type,call-arg]
-        self.in_steps = config.form == "steps"
-        self.roles: dict[str, Role] = dict(ROLES)
-        self.splits = {name: [(gate, d_hidden) for gate in self.gates] for name in ROLES}
-
-    def start(self, like_BH: Tensor) -> CellState:
-        """Zeros, B H each: the hidden vector, and whatever else a layer keeps."""
-        return tuple(like_BH.new_zeros(like_BH.shape) for _ in range(self.kept))
-
-    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        """All hidden vectors, and the state after the last position."""
-        if self.in_steps:
-            return self.run_steps(x_BTD, state)
-        given = tuple(each[None].contiguous() for each in state)
-        y_BTH, after = self(x_BTD, given if self.kept > 1 else given[0])
-        return y_BTH, tuple(each[0] for each in (after if self.kept > 1 else (after,)))
-
-    def run_steps(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        input_BTG = F.linear(x_BTD, self.weight_ih_l0, self.bias_ih_l0)  # needs no loop
-        outputs = []
-        for input_BG in input_BTG.unbind(1):
-            recalled_BG = F.linear(state[0], self.weight_hh_l0, self.bias_hh_l0)
-            state = self.step(input_BG, recalled_BG, state)
-            outputs.append(state[0])
-        return torch.stack(outputs, dim=1), state
-
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
-        """The state one position on, from W x + b, U h + c and the state before."""
-        raise NotImplementedError
-
-
-@CELL.register("rnn")
-class RNN(Layer, nn.RNN):
-    """h = tanh(W x + b + U h' + c), with h' the hidden vector before (Elman 1990)."""
-
-    gates: ClassVar = ("new",)
-
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
-        return (torch.tanh(input_BG + recalled_BG),)
-
-
-@CELL.register("gru")
-class GRU(Layer, nn.GRU):
-    """h = (1 − z) n + z h': z decides what stays, and n is the news (Cho et al. 2014).
-
-    r and z = σ(W x + b + U h' + c), n = tanh(W x + b + r (U h' + c)), each with its own weights.
-    The library resets after the product with U, not before it as the paper does.
-    """
-
-    gates: ClassVar = ("reset", "update", "new")
-
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
-        r_input, z_input, n_input = input_BG.chunk(3, dim=-1)
-        r_recalled, z_recalled, n_recalled = recalled_BG.chunk(3, dim=-1)
-        reset = torch.sigmoid(r_input + r_recalled)
-        update = torch.sigmoid(z_input + z_recalled)
-        new = torch.tanh(n_input + reset * n_recalled)
-        return ((1 - update) * new + update * state[0],)
-
-
-@CELL.register("lstm")
-class LSTM(Layer, nn.LSTM):
-    """c = f c' + i g, h = o tanh(c): a cell forgets, takes in and shows (Hochreiter et al. 1997).
-
-    i, f and o = σ(W x + b + U h' + c), g = tanh of the same, each with its own weights. The
-    forget gate is that of Gers et al. 2000.
-    """
-
-    @dataclass(frozen=True, kw_only=True)
-    class Config(Form):
-        forget_bias: float = 0.0
-        """What the forget gate's two biases sum to before training: 1 lets a cell remember from
-        the start (Gers et al. 2000, Jozefowicz et al. 2015)."""
-
-    gates: ClassVar = ("input", "forget", "cell", "output")
-    kept: ClassVar = 2
-
-    def __init__(self, config: Config, d_in: int, d_hidden: int) -> None:
-        super().__init__(config, d_in, d_hidden)
-        self.roles["forget.bias_ih_l0"] = config.forget_bias
-
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
-        take, forget, new, show = (input_BG + recalled_BG).chunk(4, dim=-1)
-        cell = torch.sigmoid(forget) * state[1] + torch.sigmoid(take) * torch.tanh(new)
-        return torch.sigmoid(show) * torch.tanh(cell), cell
-
-
-def reverse(x_BT: Tensor, lengths_B: Tensor | None) -> Tensor:
-    """Each sequence backwards, its padding left where it is."""
-    if lengths_B is None:
-        return x_BT.flip(1)
-    at_T = positions(x_BT.shape[1], x_BT)
-    from_BT = torch.where(at_T < lengths_B[:, None], lengths_B[:, None] - 1 - at_T, at_T)
-    index = from_BT.reshape(from_BT.shape + (1,) * (x_BT.dim() - 2)).expand_as(x_BT)
-    return x_BT.gather(1, index)
 
 
 class Layers(nn.Module):
@@ -177,7 +39,7 @@ class Layers(nn.Module):
     def start(self, sequences: int) -> list[CellState]:
         """Each layer's state before the first token of text that nothing precedes."""
         table = self.embedding.tokens.weight
-        return [cell.start(table.new_empty(sequences, cell.hidden_size)) for cell in self.cells]
+        return [cell.start(table.new_empty(sequences, 0)) for cell in self.cells]
 
     def forward(
         self, tokens_BT: Tensor, states: Sequence[CellState]
@@ -301,11 +163,7 @@ class MLP(MemoryScore):
 
 
 class BidirectionalEncoder(nn.Module):
-    """Layers that read the source both ways, half the width each (Schuster & Paliwal 1997).
-
-    Backwards means reversed within the real length, so that padding is never read first; the
-    library's packed sequences do the same at twice the time on a CPU.
-    """
+    """Layers that read the source both ways, half the width each (Schuster & Paliwal 1997)."""
 
     def __init__(
         self,
@@ -325,10 +183,7 @@ class BidirectionalEncoder(nn.Module):
         x_BSH = self.embedding(source_BS, positions(source_BS.shape[1], source_BS))
         ends = []
         for ahead, back in zip(self.forwards, self.backwards, strict=True):
-            zero = ahead.start(x_BSH.new_empty(len(x_BSH), ahead.hidden_size))
-            ahead_BSH, _ = ahead.run(x_BSH, zero)
-            turned_BSH, _ = back.run(reverse(x_BSH, lengths_B), zero)
-            back_BSH = reverse(turned_BSH, lengths_B)
+            ahead_BSH, back_BSH = both_ways(ahead, back, x_BSH, lengths_B)
             ends.append(torch.cat((last(ahead_BSH, lengths_B), back_BSH[:, 0]), dim=-1))
             x_BSH = self.dropout(torch.cat((ahead_BSH, back_BSH), dim=-1))
         return x_BSH, ends

@@ -155,13 +155,15 @@ class Transformer(nn.Module):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.final_norm is None:
-                ends_in_norm = RESIDUAL.component(self.residual["name"]).ends_in_norm
-                object.__setattr__(self, "final_norm", ends_in_norm)
-            if self.embedding_dropout is None:
-                object.__setattr__(self, "embedding_dropout", self.dropout)
-            if self.d_head is None:
-                object.__setattr__(self, "d_head", self.d_model // self.n_heads)
+            residual = RESIDUAL.component(self.residual["name"])
+            left_out = {
+                "final_norm": residual.ends_in_norm,
+                "embedding_dropout": self.dropout,
+                "d_head": self.d_model // self.n_heads,
+            }
+            for name, value in left_out.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, value)
 
         def problems(self) -> list[str]:
             problems = super().problems()
@@ -186,7 +188,8 @@ class Transformer(nn.Module):
         self.decoder = decoder
         self.head = head
         self.causal_encoder, self.causal_decoder = causal_encoder, causal_decoder
-        # Whether what was said of a token stays true when more follow: only then is it kept.
+        # Whether what was said of a token stays true when more follow. If not, only the tokens are
+        # kept, and each step reads all of them again.
         self.goes_on = causal_decoder and decoder is not None and decoder.hides
 
     def forward(self, batch: Batch) -> Tensor:
@@ -244,30 +247,17 @@ class Transformer(nn.Module):
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         assert self.decoder is not None
+        start, states, given = decoding.start, decoding.states, tokens_BT.shape[1]
         if not self.goes_on:
-            return self._read_anew(tokens_BT, decoding)
+            tokens_BT = torch.cat((*states, tokens_BT), dim=1)
+            start, states = 0, None
         context = Context(
-            positions=positions(tokens_BT.shape[1], tokens_BT, decoding.start),
-            start=decoding.start,
-            causal=True,
-            memory=decoding.memory,
-            memory_lengths=decoding.memory_lengths,
-        )
-        x_BTD, states = self.decoder(tokens_BT, context, decoding.states)
-        after = replace(decoding, start=decoding.start + tokens_BT.shape[1], states=states)
-        return self.head(x_BTD, None), after
-
-    def _read_anew(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        """Logits of these tokens from all so far, which is what is kept where a later token changes
-        what was said of an earlier one."""
-        assert self.decoder is not None
-        all_BT = torch.cat((*decoding.states, tokens_BT), dim=1)
-        context = Context(
-            positions=positions(all_BT.shape[1], all_BT),
+            positions=positions(tokens_BT.shape[1], tokens_BT, start),
+            start=start,
             causal=self.causal_decoder,
             memory=decoding.memory,
             memory_lengths=decoding.memory_lengths,
         )
-        x_BTD, _ = self.decoder(all_BT, context)
-        after = replace(decoding, start=all_BT.shape[1], states=(all_BT,))
-        return self.head(x_BTD[:, -tokens_BT.shape[1] :], None), after
+        x_BTD, after = self.decoder(tokens_BT, context, states)
+        end, kept = start + tokens_BT.shape[1], after if self.goes_on else (tokens_BT,)
+        return self.head(x_BTD[:, -given:], None), replace(decoding, start=end, states=kept)

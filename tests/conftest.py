@@ -92,9 +92,9 @@ def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ablations.commands.run.write_page", lambda results: None)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """SIGINT reaches this test and the processes it starts.
+    """SIGINT reaches every test and the processes it starts (fault 53).
 
     Under nohup, or in the background of a shell, it is ignored, and what is started inherits that.
     """

@@ -182,57 +182,42 @@ def test_a_failing_pip_is_explained_in_one_line_and_its_log_kept(checkout: Check
     assert checkout.run("smoke").returncode == 0
 
 
-def test_only_changed_pins_are_installed_into_the_same_venv(checkout: Checkout) -> None:
+def test_set_up_does_again_only_what_has_changed(checkout: Checkout) -> None:
+    """Pins, what tests need besides, or a Python that no longer runs."""
     checkout.run("smoke")
     checkout.run("smoke")
     assert checkout.installed() == ["."]
     checkout.pins("torch==2")
     assert checkout.run("smoke", PIP_SAYS="NewConnectionError").returncode == 1
-    assert checkout.run("smoke").returncode == 0
-    assert checkout.installed() == [".", ".", "."]
-    assert len(checkout.calls("-m", "venv")) == 1
-
-
-def test_a_venv_with_the_test_extra_serves_the_profiles_but_not_the_reverse(
-    checkout: Checkout,
-) -> None:
     checkout.run("smoke")
     checkout.run("setup")
-    checkout.run("smoke")
-    assert checkout.installed() == [".", ".[test]"]
-
-
-def test_a_venv_whose_python_no_longer_runs_is_made_again(checkout: Checkout) -> None:
-    checkout.run("smoke")
+    checkout.run("smoke")  # which the extra of tests serves too
+    assert checkout.installed() == [".", ".", ".", ".[test]"]
+    assert len(checkout.calls("-m", "venv")) == 1
     (checkout.root / ".venv" / "bin" / "python").write_text(BROKEN_SHIM)
     assert checkout.run("smoke").returncode == 0
-    assert checkout.installed() == [".", "."]
+    assert checkout.installed()[4:] == ["."]
     assert len(checkout.calls("-m", "venv")) == 2
 
 
-@pytest.mark.parametrize("made_before", [False, True])
-def test_a_set_up_that_was_killed_is_begun_again(checkout: Checkout, made_before: bool) -> None:
+@pytest.mark.parametrize(
+    ("by", "made_before"), [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGINT, False)]
+)
+def test_a_set_up_that_was_stopped_is_begun_again(
+    checkout: Checkout, by: signal.Signals, made_before: bool
+) -> None:
     if made_before:
         checkout.run("smoke")
         checkout.pins("torch==2")
-    killed = checkout.start("smoke", HOLD="pip")
+    stopped = checkout.start("smoke", HOLD="pip")
     checkout.hear()
-    os.killpg(killed.pid, signal.SIGKILL)
-    assert killed.wait(PATIENCE) == -signal.SIGKILL
+    os.killpg(stopped.pid, by)
+    _, err = stopped.communicate(timeout=PATIENCE)
+    assert stopped.returncode == (-by if by == signal.SIGKILL else 128 + by)
+    assert by == signal.SIGKILL or "interrupted: run this again" in err.splitlines()[-1]
     assert checkout.run("smoke").returncode == 0
     assert len(checkout.calls("-m", "venv")) == 2
     assert len(checkout.calls("-m", "ablations", "run")) == 1 + made_before
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_stops_the_set_up_and_the_next_call_completes_it(checkout: Checkout) -> None:
-    stopped = checkout.start("smoke", HOLD="pip")
-    checkout.hear()
-    os.killpg(stopped.pid, signal.SIGINT)
-    _, err = stopped.communicate(timeout=PATIENCE)
-    assert stopped.returncode == 128 + signal.SIGINT
-    assert "interrupted: run this again" in err.splitlines()[-1]
-    assert checkout.run("smoke").returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("flock") is None, reason="without flock nobody waits")

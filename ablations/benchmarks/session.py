@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import torch
 
-from ablations.benchmarks.child import cpu_seconds, in_a_line, in_child
+from ablations.benchmarks.child import Report, cpu_seconds, in_a_line, in_child
 from ablations.measurement import Benchmark, Place
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
@@ -29,7 +29,6 @@ from ablations.train.device import device_name
 from model.config import Checked, ranged
 
 Call = Callable[[], None]
-Report = Callable[[float, str], None]
 
 SLOW = 0.2  # seconds: a call that takes longer is timed in fewer blocks
 

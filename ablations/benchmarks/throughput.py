@@ -16,12 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
+from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place, untrained
 from ablations.tasks.task import Budget, Task
 from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import compiled, update
 from model.batch import BOS, IGNORE, PAD, Batch, positions
-from model.build import build
 from model.generate import Decoding
 from model.layers import evaluating
 from model.mixers import Context, Mixer
@@ -67,13 +66,15 @@ def without_data(task: Task) -> Any:
     return SimpleNamespace(source_size=task.source_size, target_size=task.target_size, per=task.per)
 
 
+def random_tokens(batch: int) -> Callable[[int, int], Tensor]:
+    """Draws tokens of a vocabulary's size and of a length, the same for every model."""
+    generator = torch.Generator().manual_seed(0)
+    return lambda size, length: torch.randint(BOS, size, (batch, length), generator=generator)
+
+
 def random_batch(task: Task, length: int, batch: int) -> Batch:
     """Random tokens of this length, the same for every model."""
-    generator = torch.Generator().manual_seed(0)
-
-    def tokens(size: int, length: int) -> torch.Tensor:
-        return torch.randint(BOS, size, (batch, length), generator=generator)
-
+    tokens = random_tokens(batch)
     source = None if task.source_size is None else tokens(task.source_size, length)
     if task.per == "sequence":
         return Batch(tokens(task.target_size, 1).squeeze(1), source=source)
@@ -92,10 +93,7 @@ class LayerTime(Benchmark):
         self, config: dict[str, Any], task: Task, device: torch.device, at: Place
     ) -> Callable[[], None]:
         layer = mixer_of(untrained(config, task, device)).train(at["pass"] == "training")
-        generator = torch.Generator().manual_seed(0)
-        shape = int(at["batch"]), int(at["length"]), config["model"]["d_model"]
-        x_BTD = torch.randn(shape, generator=generator).to(device)
-        context = Context(positions(shape[1], x_BTD), causal=True)
+        x_BTD, context = layer_input(config, int(at["length"]), int(at["batch"]), device)
         if at["pass"] == "forward":
             return partial(_read, layer, lambda: layer(x_BTD, context))
         x_BTD.requires_grad_(True)
@@ -107,6 +105,15 @@ class LayerTime(Benchmark):
             layer.zero_grad(set_to_none=True)
 
         return both
+
+
+def layer_input(
+    config: dict[str, Any], length: int, batch: int, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Context]:
+    """Random vectors, the same for every layer."""
+    generator = torch.Generator().manual_seed(0)
+    x_BTD = torch.randn(batch, length, config["model"]["d_model"], generator=generator).to(device)
+    return x_BTD, Context(positions(length, x_BTD), causal=True)
 
 
 def mixer_of(model: nn.Module) -> Mixer:
@@ -176,14 +183,9 @@ def _writer(
     config: dict[str, Any], task: Task, device: torch.device, capacity: int, batch: int
 ) -> tuple[Any, Callable[[], Decoding], Tensor]:
     """A model, a call that begins a text, and tokens to go on from."""
-    model = untrained(config, task, device)
-    generator = torch.Generator().manual_seed(0)
-
-    def tokens(size: int, length: int) -> Tensor:
-        return torch.randint(BOS, size, (batch, length), generator=generator).to(device)
-
-    source = None if task.source_size is None else tokens(task.source_size, SOURCE)
-    given_BT = tokens(task.target_size, capacity)
+    model, tokens = untrained(config, task, device), random_tokens(batch)
+    source = None if task.source_size is None else tokens(task.source_size, SOURCE).to(device)
+    given_BT = tokens(task.target_size, capacity).to(device)
     return model, lambda: model.begin(batch, capacity, source, None), given_BT
 
 
@@ -237,12 +239,6 @@ def padded(batch: Batch, target: int, source: int) -> Batch:
         source_lengths=real(batch.source_lengths, batch.source),
         segments=wider(batch.segments, source, 0),
     )
-
-
-def untrained(config: dict[str, Any], task: Task, device: torch.device | str = "cpu") -> Any:
-    """The model of a trial before its first step."""
-    model = build(config["model"], task.source_size, task.target_size, config["seed"])
-    return model.to(device)
 
 
 def _read(model: nn.Module, call: Callable[[], Any]) -> None:

@@ -9,7 +9,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ablations.commands import clean, describe, diff, listing, pages, plan, run, show, status, tune
 from ablations.commands.arguments import ARGUMENTS
@@ -19,94 +18,83 @@ from ablations.signals import stoppable
 from model.config import ConfigError, nearest
 
 SETTABLE = ("plan", "run", "tune", "diff", "describe")  # these take path=value
-
-
-@dataclass(frozen=True)
-class Command:
-    """What a command does, which of ARGUMENTS it takes, and how people call it."""
-
-    act: Callable[[argparse.Namespace], int]
-    arguments: str
-    meaning: str
-    examples: tuple[str, ...]
-
-
 _FOLDER = "--profile --results"
 _TRIALS = f"names --claim {_FOLDER} --import --rerun --large"
 _MACHINE = "--jobs --device --pack"
 _LAUNCH = f"{_MACHINE} --devices --limit --on --address --trust-cluster --cluster"
-COMMANDS = {
-    "list": Command(
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str, tuple[str, ...]]] = {
+    "list": (
         listing.act, "names --claim --json", "chapters and their experiments",
         ("", "norm", "--claim position.needed"),
     ),
-    "plan": Command(
+    "plan": (
         plan.act, f"{_TRIALS} --seeds {_MACHINE} --json",
         "what would run, with parameters and time",
         ("", "positions --profile smoke", "positions/g2p model.d_model=32,64,128",
          "norm/g2p --seeds 3 train.optimizer.lr=3e-3 model.d_model=32"),
     ),
-    "run": Command(
+    "run": (
         run.act, f"{_TRIALS} --seeds {_LAUNCH}", "run what is missing",
         ("positions norm/g2p --profile smoke", "--claim position.needed --seeds 10",
          "heads/text --seeds 0-4 --results results/mine", "my_question.yaml --import my_parts"),
     ),
-    "tune": Command(
+    "tune": (
         tune.act, f"{_TRIALS} {_LAUNCH}", "choose each variant's settings, for later runs",
         ("norm/g2p", "positions --profile full --jobs 2"),
     ),
-    "status": Command(
+    "status": (
         status.act, f"names --claim --json {_FOLDER}",
         "what is done, failed, running, stale or waiting", ("", "norm --profile smoke", "--json"),
     ),
-    "show": Command(
+    "show": (
         show.act, f"trial {_FOLDER} --import",
         "one trial: its outcome, settings and measurements",
         ("norm/g2p:post --profile smoke", "norm/g2p:post:301", "1a2b3c"),
     ),
-    "diff": Command(
+    "diff": (
         diff.act, "variants --profile --import", "what really differs between two variants",
         ("norm/g2p:pre norm/g2p:post", "heads/g2p:'4 heads' heads/g2p:'1 head' model.depth=4"),
     ),
-    "try": Command(
+    "try": (
         show.try_act, f"trial {_FOLDER} --import input",
         "a trained model's answer to your own input",
         ("positions/g2p:sinusoidal transformer --profile smoke",
          "positions/g2p:sinusoidal:301 attention"),
     ),
-    "clean": Command(
+    "clean": (
         clean.act, f"{_FOLDER} --yes", "what can be deleted; with --yes, delete it",
         ("--profile smoke", "--profile smoke --yes"),
     ),
-    "describe": Command(
+    "describe": (
         describe.act, "preset --length --vocabulary --json",
         "a model's structure, parameters, FLOPs and memory; no weight is made",
         ("gpt2 --length 256", "n_heads=8 position=rotary mixer.n_kv_heads=2"),
     ),
-    "report": Command(
+    "report": (
         pages.report, _FOLDER, "tables, figures and the page", ("", "--results results/mine")
     ),
-    "claims": Command(
+    "claims": (
         pages.claims, f"claims {_FOLDER} --json", "every claim with its verdict",
         ("", "position.needed --profile full"),
     ),
-    "figure": Command(
+    "figure": (
         pages.figure, f"kind {_FOLDER}", "the figures of one kind", ("forest --profile smoke",)
     ),
-    "compare": Command(
+    "compare": (
         pages.compare, "one other", "two results folders: what changed beyond noise",
         ("results/quick results/theirs",),
     ),
-    "publish": Command(
+    "publish": (
         pages.publish, f"{_FOLDER} --to",
         "packed records, tables and the page, to be kept beside the code",
         ("--results results/quick --to results/reference",),
     ),
-    "tensorboard": Command(
+    "tensorboard": (
         pages.tensorboard, f"{_FOLDER} --to", "learning curves as TensorBoard's event files",
         ("--to curves",),
     ),
 }  # fmt: skip
+"""Each with what it calls, its ARGUMENTS, its meaning and how people call it."""
 
 
 def parsers() -> tuple[Parser, Mapping[str, Parser]]:
@@ -117,19 +105,22 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         epilog="ablations COMMAND --help lists a command's options and shows examples.",
     )
     commands = program.add_subparsers(metavar="COMMAND", title="commands")
-    for name, command in COMMANDS.items():
-        examples = [f"  ablations {name} {each}".rstrip() for each in command.examples]
+    for name, (act, arguments, meaning, examples) in COMMANDS.items():
+        lines = [f"  ablations {name} {each}".rstrip() for each in examples]
         parser = commands.add_parser(
             name,
-            help=command.meaning,
-            description=command.meaning,
-            epilog="\n".join(["examples:", *examples]),
+            help=meaning,
+            description=meaning,
+            epilog="\n".join(["examples:", *lines]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        for argument in command.arguments.split():
-            parser.add_argument(argument, **ARGUMENTS[argument])
-        parser.set_defaults(command=name, act=command.act)
+        for argument in arguments.split():
+            if argument.startswith("-"):
+                parser.add_argument(argument, **ARGUMENTS[argument])
+            else:
+                parser.add_argument(**{"dest": argument, **ARGUMENTS[argument]})
+        parser.set_defaults(command=name, act=act)
     return program, commands.choices
 
 
@@ -165,11 +156,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if name not in commands:
         raise ConfigError([f"no command '{name[:100]}'. {nearest(name[:100], commands)}"])
     options = commands[name].parse_intermixed_args(list(argv[1:]))
-    overrides: list[str] = []
-    for several in {"names", "variants", "preset"} & vars(options).keys():
-        words = getattr(options, several)
-        overrides = [word for word in words if "=" in word]
-        setattr(options, several, [word for word in words if "=" not in word])
+    words = getattr(options, "names", [])
+    options.names = [word for word in words if "=" not in word]
+    overrides = [word for word in words if "=" in word]
     if overrides and name not in SETTABLE:
         raise ConfigError([f"{name} takes no path=value"])
     options.overrides, options.factors = parse_overrides(overrides)

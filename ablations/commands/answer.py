@@ -83,7 +83,7 @@ def answer(record: Record, results: Results, text: str) -> Reply:
 
 def _write(model: nn.Module, task: Task, question: Question, read: list[str]) -> Reply:
     """An answer token by token, until its end or until there is no more room."""
-    prompt_1T, _ = question.prompts()
+    prompt_1T = question.prompts()
     longest = task.longest
     if question.source is not None:
         longest = max(longest, question.source.shape[1] + 1)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ablations.plan import Plan
 
 
-def whole(text: str, least: int = 1) -> int:
-    if not re.fullmatch(r"\d{1,15}", text) or int(text) < least:
-        raise ArgumentTypeError(f"expected a whole number from {least}, got '{text[:80]}'")
+def whole(text: str) -> int:
+    if not re.fullmatch(r"\d{1,15}", text) or int(text) < 1:
+        raise ArgumentTypeError(f"expected a whole number from 1, got '{text[:80]}'")
     return int(text)
 
 
@@ -47,8 +47,8 @@ def seconds(text: str) -> float:
 
 def seeds(text: str) -> list[int]:
     """`5`: the first five of the reported seeds; `300-304`, `300,302` or both: these."""
-    if text.isdecimal():
-        if not 1 <= whole(text, 0) <= len(DECIDING):
+    if re.fullmatch(r"\d{1,15}", text):
+        if not 1 <= int(text) <= len(DECIDING):
             example = f"one seed by its number: {text}-{text}"
             raise ArgumentTypeError(f"how many, from 1 to {len(DECIDING)}, got {text}; {example}")
         return list(DECIDING[: int(text)])
@@ -70,9 +70,10 @@ def seeds(text: str) -> list[int]:
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "names": {"nargs": "*", "metavar": "NAME",
               "help": "chapters, experiments or files; default: all"},
-    "variants": {"nargs": "*", "metavar": "EXPERIMENT:VARIANT",
+    "variants": {"dest": "names", "nargs": "*", "metavar": "EXPERIMENT:VARIANT",
                  "help": "two, such as norm/g2p:post"},
-    "preset": {"nargs": "*", "metavar": "PRESET", "help": ", ".join(presets.names())},
+    "preset": {"dest": "names", "nargs": "*", "metavar": "PRESET",
+               "help": ", ".join(presets.names())},
     "trial": {"help": "EXPERIMENT:VARIANT, EXPERIMENT:VARIANT:SEED (norm/g2p:post:301) or an id"},
     "input": {"help": "what to ask, such as a word; after -- if it starts with -"},
     "claims": {"nargs": "*", "metavar": "ID", "help": "default: every claim"},

@@ -28,12 +28,11 @@ Litter = tuple[Path, str]
 def act(options: Namespace) -> int:
     from ablations.estimate import in_bytes
 
-    results = results_of(options)
-    found, total = list(litter(results)), 0
-    with contextlib.ExitStack() as held:
-        if options.yes and found:
-            held.enter_context(Leases(results.root / "leases").locked())  # nothing can begin now
-            found = list(litter(results))
+    results, total = results_of(options), 0
+    results.read_plan()  # RecordError where there is none, before anything is written
+    lock = Leases(results.root / "leases").locked() if options.yes else contextlib.nullcontext()
+    with lock:  # nothing can begin now
+        found = list(litter(results))
         for path, reason in found:
             with contextlib.suppress(FileNotFoundError):
                 size = path.lstat().st_size
@@ -97,8 +96,8 @@ def _past_use(path: Path, is_planned: bool, results: Results) -> str | None:
         return None if is_weights and is_trained else "of a trial that is in no plan"
     if record is None or not is_trained or not results.weights(trial).exists():
         return None
-    from ablations.train.checkpoint import code_of  # loads torch
+    from ablations.train.checkpoint import stamp_of  # loads torch
 
     # Other code was tried since, or trains again: that training is not over.
-    is_over = code_of(path) in (None, short(record.env.get("code")))
+    is_over = stamp_of(path).get("code") in (None, short(record.env.get("code")))
     return "of a training that has its record" if is_over else None

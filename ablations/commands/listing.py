@@ -45,8 +45,9 @@ def act(options: Namespace) -> int:
 
 def _heading(chapter: str) -> str:
     """A chapter's title and its variants, where it has some for all its experiments."""
+    title = CHAPTERS.get(chapter, "Your own")
     shared = read_chapter(FOLDER / "experiments" / chapter)
     if shared is None:
-        return CHAPTERS[chapter]
+        return title
     rest = listed(label for label in shared.variants if label != shared.baseline)
-    return f"{CHAPTERS[chapter]}: {quoted(shared.baseline)} against {rest}"
+    return f"{title}: {quoted(shared.baseline)} against {rest}"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from ablations.commands.arguments import results_of
 from ablations.commands.status import look, print_chapters
 from ablations.commands.terminal import complain, print_json, print_lines, print_table, working
-from model.config import ConfigError, nearest
+from ablations.store.results import Results
+from model.config import ConfigError
 
 if TYPE_CHECKING:
     from ablations.plan import Plan
-    from ablations.store.results import Results
     from analysis.contrasts import Evidence
 
 MOST_TABLES, MOST_CLAIMS = 8, 20  # after a run; the page has all
@@ -30,12 +30,11 @@ def _mistakes() -> Iterator[None]:
         raise ConfigError([" ".join(str(error).split())]) from None
 
 
-def _evidence(options: Namespace) -> Evidence:
-    folder = results_of(options).root
-    with working(f"Reading the records of {folder}"):
+def _evidence(results: Results) -> Evidence:
+    with working(f"Reading the records of {results.root}"):
         from analysis.contrasts import gather
 
-        return gather(folder)
+        return gather(results.root)
 
 
 @_mistakes()
@@ -46,7 +45,7 @@ def report(options: Namespace) -> int:
 
 @_mistakes()
 def claims(options: Namespace) -> int:
-    evidence = _evidence(options)
+    evidence = _evidence(results_of(options))
     from analysis.claims import claims, lines
 
     found = claims(evidence, options.claims)
@@ -63,11 +62,10 @@ def claims(options: Namespace) -> int:
 @_mistakes()
 def figure(options: Namespace) -> int:
     from analysis import plots
+    from analysis.wording import check_known
 
-    if options.kind not in plots.KINDS:
-        hint = nearest(options.kind[:100], plots.KINDS)
-        raise ConfigError([f"no figure '{options.kind[:100]}'. {hint}"])
-    evidence = _evidence(options)
+    check_known(options.kind, list(plots.KINDS), "figure")
+    evidence = _evidence(results_of(options))
     panels = plots.panels(evidence, [options.kind])
     if not panels:
         complain(f"nothing to draw yet: no trial of this folder feeds '{options.kind}'")
@@ -79,7 +77,9 @@ def figure(options: Namespace) -> int:
 
 @_mistakes()
 def compare(options: Namespace) -> int:
-    sides = [_evidence(Namespace(results=folder)) for folder in (options.one, options.other)]
+    sides = [
+        _evidence(results_of(Namespace(results=side))) for side in (options.one, options.other)
+    ]
     from analysis.compare import compare, lines
 
     print_lines(lines(compare(*sides)))
@@ -88,7 +88,7 @@ def compare(options: Namespace) -> int:
 
 @_mistakes()
 def publish(options: Namespace) -> int:
-    evidence = _evidence(options)
+    evidence = _evidence(results_of(options))
     from analysis.publish import FINDINGS, publish
 
     paths = publish(evidence, options.to)
@@ -98,11 +98,10 @@ def publish(options: Namespace) -> int:
 
 @_mistakes()
 def tensorboard(options: Namespace) -> int:
-    folder = results_of(options).root
     from analysis.load import load
     from analysis.tensorboard import write
 
-    print(*write(load(folder), options.to), sep="\n")
+    print(*write(load(results_of(options).root), options.to), sep="\n")
     return 0
 
 
@@ -127,35 +126,33 @@ def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
         print(f"Each pass adds a seed, and intervals shrink. Verdicts come with pass {of}.")
 
 
-def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) -> None:
+def print_answers(plan: Plan, results: Results, asked: Collection[str] = ()) -> None:
     """The last words of a run: the table of each experiment, then its claims with their verdicts;
     only the claims where some were asked for."""
     with working("Judging the claims"):
         from ablations.plan_document import titles
-        from analysis.claims import claims as judged
-        from analysis.claims import lines
+        from analysis import claims
         from analysis.contrasts import gather
         from analysis.tables import contrasts_views
 
         ours, evidence = titles(plan, results), gather(results.root)
-        found = [each for each in judged(evidence) if each["scope"]["experiment"] in ours]
-        frame = evidence.contrasts
-        shown = set(
-            frame[frame["trained"].astype(bool) | frame["difference"].notna()]["experiment"]
-        )
-        names = [name for name in ours if name in shown and not claims]
-        every = contrasts_views(evidence)
-        views = {name: every[name] for name in names[:MOST_TABLES]}
-    found = [each for each in found if not claims or each["id"] in claims]
-    for name, view in views.items():
+        frame, views = evidence.contrasts, contrasts_views(evidence)
+        is_shown = frame["trained"].astype(bool) | frame["difference"].notna()
+        shown = set() if asked else {*frame[is_shown]["experiment"]}
+        names = [name for name in ours if name in shown]
+        found = [
+            each
+            for each in claims.claims(evidence)
+            if each["scope"]["experiment"] in ours and (not asked or each["id"] in asked)
+        ]
+    for name in names[:MOST_TABLES]:
+        view = views[name].drop(columns=["parameters", "FLOPs/token", "note"], errors="ignore")
+        columns = [column for column in view if column != "mark" and (view[column] != "").any()]
         print(f"\n{name}")
-        last = view.pop("mark")
-        view = view.drop(columns=["parameters", "FLOPs/token", "note"], errors="ignore")
-        view = view.loc[:, (view != "").any()].assign(mark=last)
-        print_table(list(view), view.astype(str).to_numpy().tolist())
+        print_table([*columns, "mark"], view[[*columns, "mark"]].astype(str).to_numpy().tolist())
     for claim in found[:MOST_CLAIMS]:
         print()
-        print_lines(lines(claim, evidence))
+        print_lines(claims.lines(claim, evidence))
     for rest, what in ((names[MOST_TABLES:], "tables"), (found[MOST_CLAIMS:], "claims")):
         if rest:
             print(f"\nand {len(rest)} more {what}: see the page")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import Machine, machine_of, plan_of, results_of
@@ -10,7 +11,6 @@ from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.words import quoted
 
 if TYPE_CHECKING:
-    from ablations.expand import Trial
     from ablations.missing import Missing
     from ablations.plan import Plan
     from ablations.store.results import Results
@@ -49,25 +49,23 @@ def price(
 
     took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
     each = {trial.id: seconds for trial, seconds in zip(lacks.train, took, strict=True)}
-    groups: dict[tuple[str, str], list[Trial]] = {}  # by experiment and place: all seeds
-    for name, expanded in plan.experiments.items():
-        for trial in expanded.trials:
-            groups.setdefault((name, trial.place), []).append(trial)
     rows: list[dict[str, Any]] = []
-    for (name, variant), (trial, *others) in groups.items():
-        trials = [trial.id, *(other.id for other in others)]
-        rows.append(
-            {
-                "experiment": name,
-                "variant": variant,
-                "baseline": trial.variant == plan.experiments[name].experiment.baseline,
-                "parameters": trial.parameters,
-                "steps": trial.config["train"]["steps"] if trial.trained else 0,
-                "seconds_per_trial": next((each[t] for t in trials if t in each), None),
-                "trials": trials,
-                "left": sum(trial in each for trial in trials),
-            }
-        )
+    for name, expanded in plan.experiments.items():
+        for variant, seeds in groupby(expanded.trials, key=lambda trial: trial.place):
+            first, *others = seeds
+            trials = [first.id, *(trial.id for trial in others)]
+            rows.append(
+                {
+                    "experiment": name,
+                    "variant": variant,
+                    "baseline": first.variant == expanded.experiment.baseline,
+                    "parameters": first.parameters,
+                    "steps": first.config["train"]["steps"] if first.trained else 0,
+                    "seconds_per_trial": next((each[t] for t in trials if t in each), None),
+                    "trials": trials,
+                    "left": sum(trial in each for trial in trials),
+                }
+            )
     known = [seconds for seconds in each.values() if seconds is not None]
     training, timing = side_by_side(known, on.at_once), seconds_timing(plan, lacks)
     totals = {

@@ -6,7 +6,6 @@ import contextlib
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import Machine, machine_of, plan_of, results_of
@@ -39,9 +38,10 @@ def act(options: Namespace) -> int:
 
     counts = run_plan(plan, results, options, after_pass)
     earlier = counts.pop(EARLIER, 0)
-    ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-    summary = f"{len(plan.trials)} trials in {results.root}; {ended or 'nothing was left to run'}"
-    print(summary + f"; {earlier} failed earlier: --rerun failed tries them again" * bool(earlier))
+    words = [f"{number} {status}" for status, number in sorted(counts.items())]
+    ended = ", ".join(words) or "nothing was left to run"
+    again = f"; {earlier} failed earlier: --rerun failed tries them again" if earlier else ""
+    print(f"{len(plan.trials)} trials in {results.root}; {ended}{again}")
     if results.plan_file.exists():
         with harmless():
             print_answers(plan, results, options.claim)
@@ -55,17 +55,15 @@ def act(options: Namespace) -> int:
 
 
 def run_plan(
-    plan: Plan, results: Results, options: Namespace, after_pass: AfterPass | None = None
+    plan: Plan, results: Results, options: Namespace, after_pass: AfterPass = lambda *_: None
 ) -> Counter[str]:
     """Run what the folder lacks where the options say; count how trials ended."""
     from ablations.jobs import RunConfig
     from ablations.runner import run
     from ablations.tasks.task import announce
 
-    with ExitStack() as held:
-        held.enter_context(announce(trial.config["task"] for trial in plan.trials.values()))
+    with announce(trial.config["task"] for trial in plan.trials.values()):
         launcher, on = launcher_of(options, results)
-        held.enter_context(launcher)
         config = RunConfig(
             plan,
             results,
@@ -78,7 +76,8 @@ def run_plan(
             devices=on.devices,
             pack=options.pack,
         )
-        return run(config, launcher, after_pass or (lambda number, of: None))
+        with launcher:
+            return run(config, launcher, after_pass)
 
 
 @contextlib.contextmanager

@@ -11,11 +11,10 @@ from argparse import Namespace
 import yaml
 
 from ablations.commands.arguments import import_modules, results_of
-from ablations.commands.status import variant_of
 from ablations.commands.terminal import print_table, working
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.store.words import nearest_label, quoted
+from ablations.store.words import nearest_label, place_of, quoted
 from model.config import ConfigError, nearest
 
 MOST = 60  # measurements
@@ -26,15 +25,11 @@ def act(options: Namespace) -> int:
     print(f"{record.id} {record.status}" + (f": {record.reason}" if record.reason else ""))
     for what, why in record.failures.items():
         print(f"{what} failed: {why}")
-    facts: dict[str, object] = dict(record.config)
-    facts |= {"parameters": record.parameters, "flops_per_token": record.flops_per_token}
-    facts |= {key: record.env.get(key) for key in ("device", "seconds")}
-    print("\n" + yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
-    steps = [
-        float(each.coordinates["step"])
-        for each in record.measurements
-        if "step" in each.coordinates
-    ]
+    facts = {name: getattr(record, name) for name in ("parameters", "flops_per_token")}
+    facts |= {name: record.env.get(name) for name in ("device", "seconds")}
+    print("\n" + yaml.safe_dump({**record.config, **facts}, sort_keys=False, allow_unicode=True))
+    steps = [m.coordinates["step"] for m in record.measurements if "step" in m.coordinates]
+    last = max(map(float, steps), default=None)
     rows = [
         [
             each.metric,
@@ -43,8 +38,7 @@ def act(options: Namespace) -> int:
             ", ".join(f"{name}={value}" for name, value in each.coordinates.items()),
         ]
         for each in record.measurements
-        if each.value is not None
-        and each.coordinates.get("step") in (None, max(steps, default=None))
+        if each.value is not None and each.coordinates.get("step") in (None, last)
     ]
     if rows:
         print_table(("measurement", "split", "value", "at"), rows[:MOST])
@@ -63,10 +57,9 @@ def try_act(options: Namespace) -> int:
     if reply.runner_up is not None:
         line += " (next: {} with {:.2g})".format(*reply.runner_up)
     print("".join(c if c.isprintable() else "\ufffd" for c in line.replace("\n", "⏎")))
-    looked_at = reply.looked_at()
-    if looked_at:
+    if reply.weights:
         print("each token, and what it attended to most:")
-    for token, symbol, weight in looked_at:
+    for token, symbol, weight in reply.looked_at():
         print(f"  {token} ← {symbol} ({weight:.2g})")
     return 0
 
@@ -108,7 +101,8 @@ def _of_variant(word: str, results: Results) -> str:
         raise ConfigError([f"no experiment '{asked}' in {results.root}. {hint}"])
     trials: dict[str, dict[str, str]] = {}  # variant → seed → trial
     for cell in planned[titles[name]]["trials"]:
-        trials.setdefault(variant_of(cell), {})[str(cell["seed"])] = cell["id"]
+        held = trials.setdefault(place_of(cell["variant"], cell["factors"]), {})
+        held[str(cell["seed"])] = cell["id"]
     variant, seed = word.removeprefix(f"{name}:").replace("'", ""), ""
     if variant not in trials and variant.rpartition(":")[0] in trials:
         variant, _, seed = variant.rpartition(":")

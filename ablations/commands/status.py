@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from argparse import Namespace
 from collections import Counter
@@ -11,10 +10,10 @@ from typing import Any
 
 from ablations.commands.arguments import cores, names_of, results_of
 from ablations.commands.terminal import print_json, print_table, working
-from ablations.store.record import TRAINED, WHOLE, Record, is_stale
+from ablations.store.record import TRAINED, WHOLE, Record, final, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
-from ablations.store.words import quoted
+from ablations.store.words import place_of, quoted
 from model.config import ConfigError, nearest
 
 STATES = (*STATUSES, "running", "stale", "waiting")
@@ -52,8 +51,9 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
     for title in _titles(planned, names, results):
         for cell in planned[title]["trials"]:
             trial = cell["id"]
-            row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
-            rows.append(row | {"trial": trial})
+            variant = place_of(cell["variant"], cell["factors"])
+            row = {"experiment": title, "variant": variant, "seed": cell["seed"], "trial": trial}
+            rows.append({**row, "trained": cell["work"] > 0})
             rows_of.setdefault(trial, []).append(rows[-1])
             asked.setdefault(trial, set()).update(cell["sources"])
             sizes[trial] = float(cell["work"])
@@ -103,13 +103,13 @@ def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
 def score(record: Record, metric: Mapping[str, Any]) -> float | None:
     """What a trial has reached at its last step; None where its record does not say."""
     found = [
-        (float(each.coordinates.get("step", math.inf)), each.value)
-        for each in record.measurements
+        each.value
+        for each in final(record.measurements)
         if each.metric == metric["name"]
         and each.split in (None, metric["split"])
         and not each.coordinates.keys() - {"step"}
     ]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    return found[-1] if found else None
 
 
 def summary(found: Mapping[str, Any]) -> str:
@@ -138,11 +138,6 @@ def seconds_left(
     return sum(known.values()) / size * max(sum(rest) / workers, max(rest))
 
 
-def variant_of(cell: Mapping[str, Any]) -> str:
-    """A variant with its levels of the factors, as one types it: `post:6`."""
-    return ":".join((cell["variant"], *cell["factors"].values()))
-
-
 def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:
     lines: list[list[str]] = []
     above: tuple[str, str] = ("", "")  # names that repeat are left out
@@ -160,18 +155,21 @@ def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
     """A line for each chapter; the share of the seeds that every variant has."""
-    chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
+    chapters: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        variants = chapters.setdefault(re.split("[/ ]", row["experiment"])[0], {})
-        variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+        chapters.setdefault(re.split("[/ ]", row["experiment"])[0], []).append(row)
     lines, share = [], 1.0
-    for chapter, variants in chapters.items():
-        seeds = max(map(len, variants.values()))  # what is not trained needs only one
+    for chapter, own in chapters.items():
+        variants: dict[tuple[str, str], list[str]] = {}  # → outcomes of its trials
+        # What is not trained has seeds of its own.
+        for row in [row for row in own if row["trained"]] or own:
+            variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+        seeds = max(map(len, variants.values()))
         seeded = [outcomes for outcomes in variants.values() if len(outcomes) == seeds]
         done = [sum(state in STATUSES for state in outcomes) for outcomes in seeded]
         share = min(share, min(done) / seeds)
         reached = f"{min(done)}" if min(done) == max(done) else f"{min(done)}–{max(done)}"
-        states = Counter(state for outcomes in variants.values() for state in outcomes)
+        states = Counter(row["outcome"] for row in own)
         rest = [f"{states[state]} {state}" for state in STATES if state != "ok" and states[state]]
         begun = f"{sum(map(bool, done))} of {len(done)}"
         lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])

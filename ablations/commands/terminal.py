@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ablations.launch import Changed
+from ablations.launch import Changed, failure
 from ablations.signals import exit_code
 from ablations.store.schema import RecordError
 from ablations.store.words import in_one_line
@@ -37,7 +37,6 @@ GONE = {
 """Options that were removed, and what replaces them."""
 LONGEST = 500  # characters of a line: names of any length are allowed
 PATIENCE = 1.0  # second of silence
-NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
 class Parser(argparse.ArgumentParser):
@@ -131,11 +130,8 @@ def guarded(command: Callable[[], int]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except (ConfigError, RecordError) as error:
-        complain(str(error))
-        return BAD_INPUT
-    except RecursionError:
-        complain("nested too deeply")
+    except (ConfigError, RecordError, RecursionError) as error:
+        complain("nested too deeply" if isinstance(error, RecursionError) else str(error))
         return BAD_INPUT
     except BrokenPipeError:
         pass
@@ -145,7 +141,7 @@ def guarded(command: Callable[[], int]) -> int:
     except Changed as error:
         complain(str(error))
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or NO_MEMORY.search(str(error))):
+        if failure("", error).status != "oom":
             raise
         complain("out of memory")
     except KeyboardInterrupt as stop:

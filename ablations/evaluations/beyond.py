@@ -6,13 +6,13 @@ B: windows, L: tokens that a window reads, N: tokens of the test text and BOS.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric, Place
-from ablations.store.record import Measurement
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
 from model.batch import Batch, cross_entropy
@@ -23,6 +23,7 @@ BANDS = {1.0: 1, 1.5: 1, 4.0: 4}
 LAST = max(BANDS)
 TARGETS = 32768  # tokens that are predicted in each band, about
 BATCH_TOKENS = 8192
+Found = tuple[float | None, str | None]  # a value, or the reason why there is none
 
 
 @MEASUREMENT.register("beyond")
@@ -49,40 +50,29 @@ class Beyond(Evaluation):
         if trained < 2 or not len(ends_B):
             least = f"choose a text of at least {4 * max(2, trained)}"
             return self._nulls(step, f"test has {len(stream_N) - 1} tokens: {least}")
-        measurements: list[Measurement] = []
-        first: tuple[float | None, str | None] | None = (
-            None  # of the band within the trained length
-        )
+        found: dict[float, Found] = {}
         for past, halves in BANDS.items():
-            value, reason = None, None
             try:
-                value = bits(model, stream_N, ends_B, trained, past, halves, device)
+                found[past] = bits(model, stream_N, ends_B, trained, past, halves, device), None
             except ValueError as error:  # longer than its positions reach
-                reason = str(error).splitlines()[0][:200]
-            at: Place = {"step": step, "past": past}
-            measurements.append(self.measurement("bits_at", value, at, reason=reason))
-            if first is None:
-                first = value, reason
-                continue
-            ratio = None if value is None or first[0] is None else _power(2.0, value - first[0])
-            reason = reason or first[1]
-            measurements.append(self.measurement("perplexity_ratio", ratio, at, reason=reason))
-        return Measured(measurements)
+                found[past] = None, str(error).splitlines()[0][:200]
+        return self._measured(step, found)
 
     def _nulls(self, step: int, reason: str) -> Measured:
-        """Null for every band, and the reason."""
-        where = [
-            (name, past)
-            for past in BANDS
-            for name in self.metrics
-            if name == "bits_at" or past != min(BANDS)
-        ]
-        return Measured(
-            [
-                self.measurement(name, None, {"step": step, "past": p}, reason=reason)
-                for name, p in where
-            ]
-        )
+        return self._measured(step, dict.fromkeys(BANDS, (None, reason)))
+
+    def _measured(self, step: int, found: Mapping[float, Found]) -> Measured:
+        """The bits of each band; of all but the first, the ratio to it."""
+        measurements = []
+        (first, why), *_ = found.values()
+        for past, (value, reason) in found.items():
+            at = {"step": step, "past": past}
+            measurements.append(self.measurement("bits_at", value, at, reason=reason))
+            if past != min(BANDS):
+                ratio = None if value is None or first is None else _power(2.0, value - first)
+                because = reason or why
+                measurements.append(self.measurement("perplexity_ratio", ratio, at, reason=because))
+        return Measured(measurements)
 
 
 def stretches(size: int, trained: int) -> Tensor:

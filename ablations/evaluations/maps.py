@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from ablations.evaluations.heads import unfused
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
 from ablations.store.record import Measurement
-from ablations.tasks.data.tokens import Tokens, Vocabulary
 from ablations.tasks.task import Task
 from model.attention import attention
 from model.batch import Batch
@@ -27,8 +26,6 @@ SHORT = 16  # tokens, of the longer side
 WHOLE = 32  # tokens: what is longer and has no source is shown by its first SHORT
 DIGITS = 4
 MOST = 32  # positions
-READ_WITH = ("letters", "vocabulary", "tokens")
-"""The attributes in which a task keeps its sources' vocabulary."""
 
 
 @MEASUREMENT.register("maps")
@@ -79,22 +76,12 @@ def _map(
 
 
 def words(task: Task, batch: Batch, of_source: bool) -> list[Any]:
-    """The tokens of one example as text, or their positions if the task cannot decode them."""
+    """The tokens of one example as text, or their positions if they have no text."""
     tokens_BT = batch.source if of_source else batch.inputs
     assert tokens_BT is not None
-    ids = tokens_BT[0].tolist()
-    if not of_source:
-        try:
-            return task.show(ids)
-        except NotImplementedError:
-            return list(range(len(ids)))
-    for name in READ_WITH:
-        known = getattr(task, name, None)
-        if isinstance(known, Vocabulary):
-            return known.decode(ids)
-        if isinstance(known, Tokens):
-            return known.show(ids)
-    return list(range(len(ids)))
+    known = task.input_tokens if of_source else task.output_tokens
+    places = range(tokens_BT.shape[1])
+    return [*places] if known is None else known.show(tokens_BT[0].tolist())
 
 
 def examples(batches: Sequence[Batch]) -> list[tuple[int, Batch]]:

@@ -12,7 +12,7 @@ import json
 import traceback
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -89,8 +89,6 @@ class Launcher(ABC):
     """
 
     def __init__(self, capacity: int) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity is the number of jobs at once: at least 1, not {capacity}")
         self.capacity = capacity
         self._waiting: dict[str, Job] = {}
         self._running: dict[str, Any] = {}
@@ -100,30 +98,28 @@ class Launcher(ABC):
 
     def submit(self, job: Job) -> None:
         """Queue a job, also while events are being read."""
-        if not self._is_open:
-            raise ValueError("this launcher is closed: make a new one")
-        if job.id in self._waiting or job.id in self._running:
-            raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
+        assert self._is_open
+        assert job.id not in self._waiting.keys() | self._running.keys()
         # Copied through JSON, so that nobody shares an object.
         self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
 
     def events(self) -> Iterator[Event]:
         """Run what was submitted until nothing is left."""
         while True:
-            while self._ready:
+            self._fill()  # first: the next job runs while the end of another is stored
+            if self._ready:
                 yield self._ready.popleft()
-            self._fill()
-            if self._waiting or self._running:
+            elif self._waiting or self._running:
                 self._wait()
-            elif not self._ready:
+            else:
                 return
 
-    def cancel(self, job_id: str | None = None) -> None:
-        """End one job, or all; each still has its outcome. An unknown id is ignored."""
-        for name in [each for each in self._waiting if job_id in (None, each)]:
-            del self._waiting[name]
-            self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
-        self._stop([name for name in self._running if job_id in (None, name)])
+    def cancel(self) -> None:
+        """End all jobs; each still has its outcome."""
+        reason = "cancelled before it started"
+        self._ready += [Outcome(name, "killed", reason=reason) for name in self._waiting]
+        self._waiting.clear()
+        self._stop()
 
     def close(self) -> None:
         """End everything now; outcomes not yet read are lost."""
@@ -150,8 +146,8 @@ class Launcher(ABC):
         """Sleep until something happens; move what has ended from `_running` to `_ready`."""
 
     @abstractmethod
-    def _stop(self, names: Sequence[str]) -> None:
-        """Tell these running jobs to stop."""
+    def _stop(self) -> None:
+        """Tell what runs to stop."""
 
     def _let_go(self) -> None:  # noqa: B027 (not every launcher holds something)
         """Release what the launcher itself holds; nothing runs any more."""
@@ -169,8 +165,6 @@ class Launcher(ABC):
 def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:
     """The function that a job's `call` names."""
     module, _, name = call.partition(":")
-    if not module or not name:
-        raise ValueError(f"{call!r} names no function: write it as package.module:function")
     return getattr(importlib.import_module(module), name)
 
 

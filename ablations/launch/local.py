@@ -81,9 +81,9 @@ class LocalLauncher(Launcher):
                 report(event)
         return outcome
 
-    def _stop(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._running[name].end("killed", "cancelled")
+    def _stop(self) -> None:
+        for worker in self._running.values():
+            worker.end("killed", "cancelled")
 
     def _let_go(self) -> None:
         self._open.remove(self)
@@ -155,7 +155,7 @@ class LocalLauncher(Launcher):
                     del self._running[worker.job.id]
                     self._ready += worker.finish()
                 else:
-                    self._ready += worker.read() or []
+                    self._ready += worker.read()
         for worker in workers:
             if time.monotonic() >= worker.deadline:
                 worker.run_out()
@@ -191,19 +191,15 @@ class _Worker:
         self._pid, self._started = self.process.pid, time.monotonic()
         self.deadline = self._started + (math.inf if job.seconds is None else job.seconds)
 
-    def read(self) -> list[Event] | None:
-        """What has arrived; None where nothing has, or never will.
-
-        It does not wait for the rest of a message: the sender may be stopped or dead.
-        """
-        try:
-            chunk = b"" if self.reader.closed else os.read(self.reader.fileno(), 1 << 20)
-        except BlockingIOError:
-            return None
-        if not chunk:
-            self.reader.close()
-            return None
-        *lines, self._partial = (self._partial + chunk).split(b"\n")
+    def read(self) -> list[Event]:
+        """What has arrived. It does not wait for the rest of a message: the sender may be stopped
+        or dead."""
+        with contextlib.suppress(BlockingIOError):
+            while not self.reader.closed:
+                self._partial += (chunk := os.read(self.reader.fileno(), 1 << 20))
+                if not chunk:
+                    self.reader.close()
+        *lines, self._partial = self._partial.split(b"\n")
         events: list[Event] = []
         for message in map(json.loads, lines):
             if "status" in message:
@@ -231,9 +227,7 @@ class _Worker:
         """The process has ended: its last words and its outcome, and nothing of it left behind."""
         seconds = time.monotonic() - self._started
         survived = _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
-        events: list[Event] = []
-        while (more := self.read()) is not None:
-            events += more
+        events = self.read()
         plain = self._result or _death(self.process.exitcode, survived)
         if self.ending:
             plain["status"], plain["reason"] = self.ending

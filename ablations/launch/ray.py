@@ -86,8 +86,8 @@ class RayLauncher(Launcher):
             with defer_signals():
                 self._start(self._waiting.pop(next(iter(self._waiting))))
 
-    def _stop(self, names: Sequence[str]) -> None:
-        for attempt in [self._running[name] for name in names]:
+    def _stop(self) -> None:
+        for attempt in self._running.values():
             if not attempt.is_stopping:
                 attempt.is_stopping, attempt.deadline = True, time.monotonic() + _GRACE
                 self._mailbox.stop.remote(attempt.id)

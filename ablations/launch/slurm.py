@@ -152,16 +152,17 @@ class SlurmLauncher(Launcher):
         self._give_up_at = math.inf
         self._has_submitted = False
 
-    def _stop(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._running[name].cancel()
+    def _stop(self) -> None:
+        for one in self._running.values():
+            one.cancel()
         self._look_at, self._give_up_at = 0.0, time.monotonic() + _PATIENCE
 
     def _fill(self) -> None:
         """Find waiting jobs that an earlier driver submitted. Submit the others, several together:
         those with equal needs as one array, of which Slurm runs `capacity` at once."""
-        while self._done:  # the reader comes back for more, so it has stored their outcomes
-            self._done.pop().forget()
+        for ended in [one for one in self._done if one.outcome not in self._ready]:
+            ended.forget()  # the reader came back for more, so it has stored the outcome
+            self._done.remove(ended)
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._running) if self._running else _LARGEST
             with defer_signals():  # what is submitted must be written down

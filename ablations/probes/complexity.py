@@ -5,16 +5,16 @@ T: positions, D: d_model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -22,18 +22,18 @@ from ablations.benchmarks.child import in_child, peak_bytes
 from ablations.benchmarks.throughput import (
     LayerTime,
     Throughput,
+    layer_input,
     mixer_of,
     random_batch,
-    untrained,
     without_data,
 )
-from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe
+from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe, untrained
 from ablations.tasks.task import Task
 from model.batch import positions
 from model.build import build
+from model.cells import Layer
 from model.flops import count, signature
 from model.mixers import Context, Mixer
-from model.rnn import Layer
 from model.transformer import Stack
 
 WORK_LENGTHS = (64, 128, 256, 512, 1024)
@@ -75,10 +75,9 @@ class Complexity(Probe):
             measurements.append(self.measurement("projection_work", flops["projections"], at))
         layer = mixer_of(untrained(config, task))
         for length in STEP_LENGTHS:
-            found = operations(layer, config["model"]["d_model"], length)
-            hidden = f"{found.kernels[0]} hides its steps" if found.kernels else None
-            steps = None if hidden else found.depth
-            at = {"length": length}
+            depth, kernels = operations(layer, config["model"]["d_model"], length)
+            hidden = f"{kernels[0]} hides its steps" if kernels else None
+            steps, at = None if hidden else depth, {"length": length}
             measurements.append(self.measurement("dependent_steps", steps, at, reason=hidden))
         for length in PATH_LENGTHS:
             path = longest_path(config, task, length)
@@ -121,30 +120,22 @@ class _Watch(TorchDispatchMode):
         return self._depth.get(x.untyped_storage()._cdata, 0)
 
 
-@dataclass(frozen=True)
-class Operations:
-    """The graph of operations from a sequence to a layer's answer."""
-
-    depth: int
-    kernels: tuple[str, ...]
-    """Library kernels in it, which hide their own steps."""
-
-
-def operations(layer: Mixer, width: int, length: int) -> Operations:
-    """The operations of one forward pass of one sequence."""
+def operations(layer: Mixer, width: int, length: int) -> tuple[int, list[str]]:
+    """The depth of the operations from one sequence to a layer's answer, and the library kernels
+    among them, which hide their own steps."""
     x_BTD = torch.zeros(1, length, width)
     context = Context(positions(length, x_BTD), causal=True)
     with torch.inference_mode(), _Watch() as watch:
         y_BTD, _ = layer(x_BTD, context)
-        return Operations(watch.depth(y_BTD), tuple(sorted(watch.kernels)))
+        return watch.depth(y_BTD), sorted(watch.kernels)
 
 
 def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
     """Applications until the last output can depend on the first input: those entries of the
     Jacobians that are not zero."""
-    narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
+    narrow: dict[str, Any] = {"d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
-    model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
+    model = untrained(config, task, **narrow).double()
     cells = [module for module in mixer_of(model).modules() if isinstance(module, Layer)]
     if cells:
         return _cell_path(mixer_of(model), cells, length)
@@ -221,36 +212,31 @@ class Memory(Probe):
     """
 
     metrics: ClassVar = {
-        "saved_bytes": Metric("bytes", "lower", "kept for backward", repeats="nothing"),
-        "peak_memory": Metric("bytes", "lower", "peak memory", repeats="nothing"),
+        "saved_bytes": _counted("bytes", "kept for backward"),
+        "peak_memory": _counted("bytes", "peak memory"),
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         measurements = []
-        for of in (LAYER, MODEL):
-            for length in LENGTHS:
-                at: dict[str, float | str] = {"of": of, "length": length}
-                for metric, read in (("saved_bytes", _saved), ("peak_memory", _peak)):
-                    asked = partial(read, of, config, without_data(task), device, length)
-                    value, reason = in_child(asked)
-                    measurements.append(self.measurement(metric, value, at, reason=reason))
+        for of, length in itertools.product((LAYER, MODEL), LENGTHS):
+            at: Place = {"of": of, "length": length}
+            for metric, read in (("saved_bytes", saved_bytes), ("peak_memory", _peak)):
+                asked = partial(read, of, config, without_data(task), device, length)
+                value, reason = in_child(asked)
+                measurements.append(self.measurement(metric, value, at, reason=reason))
         return Measured(measurements)
 
 
-def saved_bytes(of: str, config: dict[str, Any], task: Task, length: int) -> int:
-    """Of one forward pass in training, with one sequence."""
-    model = build(config["model"], task.source_size, task.target_size, config["seed"]).train()
-    forward: Callable[[], Any]
+def saved_bytes(
+    of: str, config: dict[str, Any], task: Task, device: Any, length: int, _: Any = None
+) -> int:
+    """Of one forward pass in training, with one sequence, on the CPU."""
+    model = untrained(config, task).train()
     if of == LAYER:
-        layer: nn.Module = mixer_of(model)
-        generator = torch.Generator().manual_seed(0)
-        shape = 1, length, config["model"]["d_model"]
-        x_BTD = torch.randn(shape, generator=generator).requires_grad_(True)
-        context = Context(positions(length, x_BTD), causal=True)
-        forward = lambda: layer(x_BTD, context)  # noqa: E731
+        x_BTD, context = layer_input(config, length, 1)
+        forward: Any = partial(mixer_of(model), x_BTD.requires_grad_(True), context)
     else:
-        batch = random_batch(task, length, 1)
-        forward = lambda: model(batch)  # noqa: E731
+        forward = partial(model, random_batch(task, length, 1))
     own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     held: dict[int, Any] = {}
 
@@ -264,12 +250,6 @@ def saved_bytes(of: str, config: dict[str, Any], task: Task, length: int) -> int
         answer = forward()
     del answer
     return sum(storage.nbytes() for storage in held.values())
-
-
-def _saved(
-    of: str, config: dict[str, Any], task: Task, device: torch.device, length: int, _: Any
-) -> int:
-    return saved_bytes(of, config, task, length)
 
 
 def _peak(

@@ -5,7 +5,7 @@ B: sequences, T: positions, D: width of an answer, which is d_model or the vocab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from ablations.benchmarks.throughput import padded
-from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe, untrained
 from ablations.tasks.task import Task
 from model.batch import BOS, IGNORE, Batch
-from model.build import build
 from model.layers import evaluating
 
 DRAWS = 3  # of weights, tokens and orders
@@ -25,8 +24,24 @@ LENGTH = 12
 Answer = Callable[[Tensor], Tensor]  # B T tokens → B T D
 
 
+class Gap(Probe):
+    """The largest gap of several models that differ in their first weights."""
+
+    def gap(self, model: Any, config: Any, task: Task, draw: torch.Generator) -> float:
+        raise NotImplementedError
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        """In float64, and so on the CPU: not every device has it."""
+        gaps = []
+        for seed in range(config["seed"], config["seed"] + DRAWS):
+            model = untrained({**config, "seed": seed}, task).double().eval()
+            gaps.append(self.gap(model, config, task, torch.Generator().manual_seed(seed)))
+        (name,) = self.metrics
+        return Measured([self.measurement(name, max(gaps))])
+
+
 @MEASUREMENT.register("permutation")
-class Permutation(Probe):
+class Permutation(Gap):
     """How far an encoder is from a set operation, f(Px) = P f(x) (Zaheer et al. 2017).
 
     The largest entry of f(Px) − P f(x), over drawn weights, tokens and permutations P.
@@ -36,18 +51,15 @@ class Permutation(Probe):
         "permutation_gap": Metric("1", "lower", "change by permuting the input", "nothing")
     }
 
-    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        gaps = []
-        for model, draw in drawn(config, task):
-            answer = encoding(model)
-            x_BT = tokens(config, task.source_size, draw)
-            orders = [torch.randperm(x_BT.shape[1], generator=draw) for _ in range(DRAWS)]
-            gaps += [permutation_gap(answer, x_BT, order_T) for order_T in orders]
-        return Measured([self.measurement("permutation_gap", max(gaps))])
+    def gap(self, model: Any, config: Any, task: Task, draw: torch.Generator) -> float:
+        answer = encoding(model)
+        x_BT = tokens(config, task.source_size, draw)
+        orders = [torch.randperm(x_BT.shape[1], generator=draw) for _ in range(DRAWS)]
+        return max(permutation_gap(answer, x_BT, order_T) for order_T in orders)
 
 
 @MEASUREMENT.register("future")
-class Future(Probe):
+class Future(Gap):
     """How much a decoder sees of later tokens (Vaswani et al. 2017, 3.2.3).
 
     The largest change of a logit at or before t when every token after t is another, over all t.
@@ -55,17 +67,14 @@ class Future(Probe):
 
     metrics: ClassVar = {"future_gap": Metric("nats", "lower", "change by later tokens", "nothing")}
 
-    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        gaps = []
-        for model, draw in drawn(config, task):
-            answer = decoding(model, config, task, draw)
-            x_BT = tokens(config, task.target_size, draw)
-            gaps.append(future_gap(answer, x_BT, others(x_BT, task.target_size, draw)))
-        return Measured([self.measurement("future_gap", max(gaps))])
+    def gap(self, model: Any, config: Any, task: Task, draw: torch.Generator) -> float:
+        answer = decoding(model, config, task, draw)
+        x_BT = tokens(config, task.target_size, draw)
+        return future_gap(answer, x_BT, others(x_BT, task.target_size, draw))
 
 
 @MEASUREMENT.register("mixing")
-class Mixing(Probe):
+class Mixing(Gap):
     """Whether the output at a token depends on any other token.
 
     The largest change of the answer at t (an encoder's vector, a decoder's logits) when every token
@@ -74,20 +83,17 @@ class Mixing(Probe):
 
     metrics: ClassVar = {"mixing_gap": Metric("1", "lower", "change by other tokens", "nothing")}
 
-    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        gaps = []
-        for model, draw in drawn(config, task):
-            reads, writes = (getattr(model, side, None) for side in ("encoder", "decoder"))
-            if reads is not None and writes is not None:
-                raise ValueError(
-                    "every token of an encoder-decoder may read the source: to see whether tokens "
-                    "mix, choose a task with kind=decoder or kind=encoder, such as recall"
-                )
-            answer = encoding(model) if writes is None else decoding(model, config, task, draw)
-            size = task.source_size if writes is None else task.target_size
-            x_BT = tokens(config, size, draw)
-            gaps.append(mixing_gap(answer, x_BT, others(x_BT, size, draw)))
-        return Measured([self.measurement("mixing_gap", max(gaps))])
+    def gap(self, model: Any, config: Any, task: Task, draw: torch.Generator) -> float:
+        reads, writes = (getattr(model, side, None) for side in ("encoder", "decoder"))
+        if reads is not None and writes is not None:
+            raise ValueError(
+                "every token of an encoder-decoder may read the source: to see whether tokens "
+                "mix, choose a task with kind=decoder or kind=encoder, such as recall"
+            )
+        answer = encoding(model) if writes is None else decoding(model, config, task, draw)
+        size = task.source_size if writes is None else task.target_size
+        x_BT = tokens(config, size, draw)
+        return mixing_gap(answer, x_BT, others(x_BT, size, draw))
 
 
 @MEASUREMENT.register("padding_seen")
@@ -98,14 +104,13 @@ class PaddingSeen(Probe):
     metrics: ClassVar = {"padding_gap": Metric("nats", "lower", "largest change of a logit")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        model.to(device).double()
+        model = untrained(config, task, device).double()
         batch = next(iter(task.evaluation_batches("valid")))
         target, source = (0 if x is None else x.shape[1] for x in (batch.inputs, batch.source))
         more = padded(batch, 2 * target, 2 * source)
         measurements = []
         for word, sides in (("told", (batch, more)), ("untold", (_untold(batch), _untold(more)))):
-            gap = _gap(model, sides[0].to(device), sides[1].to(device), batch.labels)
+            gap = _padding_gap(model, sides[0].to(device), sides[1].to(device), batch.labels)
             measurements.append(self.measurement("padding_gap", gap, {"lengths": word}))
         return Measured(measurements)
 
@@ -114,7 +119,7 @@ def _untold(batch: Batch) -> Batch:
     return replace(batch, lengths=None, source_lengths=None)
 
 
-def _gap(model: Any, own: Batch, wider: Batch, labels: Tensor) -> float:
+def _padding_gap(model: Any, own: Batch, wider: Batch, labels: Tensor) -> float:
     """At the labels; the outputs of padding itself do not matter."""
     counts = labels != IGNORE
     with evaluating(model), torch.inference_mode():
@@ -150,27 +155,14 @@ def _largest(change: Tensor) -> float:
     return float(change.abs().max())
 
 
-def drawn(config: dict[str, Any], task: Task) -> Iterator[tuple[Any, torch.Generator]]:
-    """Models of different first weights, each with what its tokens are drawn from.
-
-    In float64, and so on the CPU: not every device has it.
-    """
-    for draw in range(DRAWS):
-        seed = config["seed"] + draw
-        model = build(config["model"], task.source_size, task.target_size, seed)
-        yield model.double().eval(), torch.Generator().manual_seed(seed)
-
-
-def tokens(config: dict[str, Any], size: int | None, draw: torch.Generator) -> Tensor:
+def tokens(config: dict[str, Any], size: Any, draw: torch.Generator) -> Tensor:
     """1 T, without padding."""
-    assert size is not None
     length = min(LENGTH, config["model"].get("max_len", LENGTH))
     return torch.randint(BOS, size, (1, length), generator=draw)
 
 
-def others(x_1T: Tensor, size: int | None, draw: torch.Generator) -> Tensor:
+def others(x_1T: Tensor, size: Any, draw: torch.Generator) -> Tensor:
     """1 T: at each place another token than was there."""
-    assert size is not None
     further_1T = torch.randint(1, size - BOS, x_1T.shape, generator=draw)
     return BOS + (x_1T - BOS + further_1T) % (size - BOS)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from ablations.benchmarks.throughput import random_batch
-from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe, untrained
 from ablations.tasks.task import Task
 from model.attention import MASK, PATH, SCALE, Path
 from model.batch import Batch, cross_entropy
@@ -50,7 +51,7 @@ class Worked(Probe):
         for example, (products, printed) in PRINTED.items():
             for word, scale in SCALES.items():
                 gap_S = attended(products, scale).cpu() - torch.tensor(printed, dtype=torch.float64)
-                at: dict[str, float | str] = {"example": example, "scores": word}
+                at = {"example": example, "scores": word}
                 measurements.append(self.measurement("slide_gap", float(gap_S.abs().max()), at))
         return Measured(measurements)
 
@@ -91,10 +92,8 @@ class Penalty(Probe):
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         train = config["train"]
-
-        def loss(probability: float) -> float:
-            return loss_at(probability, train["label_smoothing"], train["label_smoothing_over"])
-
+        smoothing, over = train["label_smoothing"], train["label_smoothing_over"]
+        loss = partial(loss_at, smoothing=smoothing, over=over)
         turning = least(loss)
         rise = loss(SURE) - loss(turning)
         return Measured(
@@ -142,8 +141,7 @@ class Reach(Probe):
         end = config["model"].get(END)
         if end is None:
             raise ValueError("this model has no max_len to go past: choose a transformer")
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        model.to(device)
+        model = untrained(config, task, device)
         # A refusal at max_len itself has another reason, and is raised.
         assert answers(model, task, end, device), "no finite answer within max_len"
         try:
@@ -241,7 +239,7 @@ class Offset(Probe):
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         # On the CPU, since not every device has float64.
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        model = untrained(config, task)
         schemes = [module for module in model.modules() if isinstance(module, InputScheme)]
         if not schemes:
             raise ValueError(
@@ -249,13 +247,11 @@ class Offset(Probe):
                 "sinusoidal, learned, index or binary"
             )
         found = [vectors(scheme) for scheme in schemes]
-        worst = {offset: max(residual(p_TW, offset) for p_TW in found) for offset in OFFSETS}
-        return Measured(
-            [
-                self.measurement("offset_residual", value, {"offset": k})
-                for k, value in worst.items()
-            ]
-        )
+        measurements = []
+        for offset in OFFSETS:
+            worst = max(residual(p_TW, offset) for p_TW in found)
+            measurements.append(self.measurement("offset_residual", worst, {"offset": offset}))
+        return Measured(measurements)
 
 
 @torch.inference_mode()

@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
+from ablations.measurement import MEASUREMENT, Measured, Metric, Probe, untrained
 from ablations.tasks.task import Budget, Task
 from model.attention import SCALE, Scale, attention
 from model.batch import BOS, EOS, Batch, cross_entropy
-from model.build import build
 from model.init import INIT, initialise
 from model.layers import evaluating, hooked
 from model.mixers import Context
@@ -38,8 +37,7 @@ class Diagonal(Probe):
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        shown = {**config["model"], "path": {"name": "explicit"}}
-        model = build(shown, task.source_size, task.target_size, config["seed"]).to(device)
+        model = untrained(config, task, device, path={"name": "explicit"})
         if not isinstance(model, Transformer):
             raise ValueError("this model has no blocks: choose a transformer")
         name = "decoder" if model.encoder is None else "encoder"
@@ -50,8 +48,7 @@ class Diagonal(Probe):
         weights = attention(model, _batch(tokens_BT, model)).get(f"{name}.blocks.0.mixer")
         if weights is None:
             raise ValueError("the first block shows no weights: choose model.mixer=attention")
-        diagonal_BHT = weights.diagonal(dim1=-2, dim2=-1)
-        value = float(diagonal_BHT.double().mean())
+        value = float(weights.diagonal(dim1=-2, dim2=-1).double().mean())
         return Measured([self.measurement("diagonal_weight", value)])
 
 
@@ -87,9 +84,8 @@ class Fresh(Probe):
     metrics: ClassVar = {"relative_change": Metric("1", "lower", "change by a fresh block")}
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
         (batch,) = next(task.steps(config["seed"], Budget(BATCH_TOKENS)))
-        changes = relative_changes(model.to(device), batch.to(device))
+        changes = relative_changes(untrained(config, task, device), batch.to(device))
         return Measured([self.measurement("relative_change", sum(changes) / len(changes))])
 
 
@@ -142,11 +138,10 @@ class Gradients(Probe):
         }
         measurements = []
         for depth in DEPTHS:
-            deep = {**config["model"], "depth": depth}
             drawn = []
             for draw in range(DRAWS):
-                seed = config["seed"] + draw * APART
-                model = build(deep, task.source_size, task.target_size, seed).to(device)
+                seeded = {**config, "seed": config["seed"] + draw * APART}
+                model = untrained(seeded, task, device, depth=depth)
                 drawn.append(gradient_norms(model, batch.to(device), **smoothing)[-1])
             last = statistics.geometric_mean(drawn)
             measurements.append(self.measurement("last_gradient", last, {"depth": depth}))

@@ -14,7 +14,7 @@ from torch import nn
 from ablations.benchmarks.child import in_a_line, in_child
 from ablations.benchmarks.session import synchronise
 from ablations.benchmarks.throughput import random_batch, without_data
-from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
+from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe, untrained
 from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from model import presets
@@ -75,15 +75,12 @@ class Presets(Probe):
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         measurements = []
-        for name in presets.names():
-            chosen = presets.load(name)
-            with torch.device("meta"):
-                model = build(chosen.model, chosen.source_size, chosen.target_size, 0)
+        for preset, model in published():
             for ratio in RATIOS:
-                length = round(ratio * chosen.model["d_model"])
-                at: dict[str, float | str] = {"preset": name, "tokens_over_width": ratio}
+                length = round(ratio * preset.model["d_model"])
+                at: Place = {"preset": preset.name, "tokens_over_width": ratio}
                 try:
-                    cost = count(model, None if chosen.source_size is None else length, length)
+                    cost = count(model, None if preset.source_size is None else length, length)
                 except ValueError as error:  # longer than its positions reach
                     measurements.append(
                         self.measurement("rest_over_scores", None, at, reason=in_a_line(error))
@@ -96,14 +93,23 @@ class Presets(Probe):
                 )
             sizes = cost.parameters
             block = sum(sizes[kind] for kind in ("projections", "mixing", "feedforward", "norms"))
-            where: dict[str, float | str] = {"preset": name}
-            measurements += _shares("preset_parameter_share", sizes, where)
+            at = {"preset": preset.name}
+            measurements += _shares("preset_parameter_share", sizes, at)
             of_block = sizes["feedforward"] / block
-            measurements.append(self.measurement("feedforward_over_block", of_block, where))
+            measurements.append(self.measurement("feedforward_over_block", of_block, at))
         return Measured(measurements)
 
 
-def _shares(metric: str, amounts: dict[str, int], at: dict[str, float | str]) -> list[Measurement]:
+def published() -> Iterator[tuple[presets.Preset, nn.Module]]:
+    """Each preset and its model, on the meta device."""
+    for name in presets.names():
+        preset = presets.load(name)
+        with torch.device("meta"):
+            model = build(preset.model, preset.source_size, preset.target_size, None)
+        yield preset, model
+
+
+def _shares(metric: str, amounts: dict[str, int], at: Place) -> list[Measurement]:
     whole = sum(amounts.values())
     return [
         Measurement(metric, "1", amounts[kind] / whole, coordinates={**at, "part": kind})
@@ -135,8 +141,7 @@ def _seconds(
     config: dict[str, Any], task: Task, device: torch.device, n: int, _: Any
 ) -> dict[str, float]:
     """Kind → seconds of forward passes that are its own."""
-    model = build(config["model"], task.source_size, task.target_size, config["seed"]).to(device)
-    batch = random_batch(task, n, 1).to(device)
+    model, batch = untrained(config, task, device), random_batch(task, n, 1).to(device)
     with evaluating(model), torch.inference_mode():
         model(batch)
         with _clocked(model, device) as spent:
@@ -184,14 +189,11 @@ class Structure(Probe):
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         measurements = []
-        for name in presets.names():
-            chosen = presets.load(name)
-            with torch.device("meta"):
-                model = build(chosen.model, chosen.source_size, chosen.target_size, None)
+        for preset, model in published():
             stack = next(part for part in model.modules() if isinstance(part, Stack))
             for of, size in sizes(stack).items():
-                at: dict[str, float | str] = {"preset": name, "of": of}
                 reason = "its positions have no vectors of their own" if size is None else None
+                at = {"preset": preset.name, "of": of}
                 measurements.append(self.measurement("structure", size, at, reason=reason))
         return Measured(measurements)
 

@@ -28,11 +28,9 @@ class _Prediction(BaseModel):
     role: Literal["predicts", "requires"] = "predicts"
     """Whether the claim says it, or can only be judged where it holds."""
     variants: tuple[str, ...]
-    """The variants it speaks of."""
     metric: str
     split: str = "test"
     coordinates: dict[str, int | float | str] = Field(default_factory=dict)
-    """Coordinates of the measurement."""
     factors: dict[str, str] = Field(default_factory=dict)
     """Levels of crossed factors; where one is not named, it holds at every level."""
     because: str | None = None
@@ -50,63 +48,55 @@ class _Prediction(BaseModel):
         return variant in self.compared and is_there
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
         return self.model_dump(mode="json")
 
 
-class Better(_Prediction):
+class _Comparison(_Prediction):
+    shows = "difference"
+    variants: One
+    than: str
+
+
+class _Lead(_Comparison):
+    by: Number = 0.0
+    threshold: Number | None = None
+
+
+class Better(_Lead):
     """Better than the other by at least `by`; below zero it may be worse, by less than that.
 
     With a threshold it is about rates of success: how many seeds are past it.
     """
 
-    shows = "difference"
     kind: Literal["better"]
-    variants: One
-    than: str
-    by: Number = 0.0
-    threshold: Number | None = None
 
 
-class Worse(_Prediction):
+class Worse(_Lead):
     """Worse than the other by at least `by`; with a threshold, of rates of success."""
 
-    shows = "difference"
     kind: Literal["worse"]
-    variants: One
-    than: str
-    by: Number = 0.0
-    threshold: Number | None = None
 
 
-class Equal(_Prediction):
+class Equal(_Comparison):
     """No further apart than `within`."""
 
-    shows = "difference"
     kind: Literal["equal"]
-    variants: One
-    than: str
     within: Count
 
 
-class Fails(_Prediction):
+class Fails(_Lead):
     """Succeeds in fewer seeds than the other: trains to its end, past the threshold if any."""
 
     shows = "difference of success rates"
     kind: Literal["fails"]
-    variants: One
-    than: str
     by: Count = 0.0
-    threshold: Number | None = None
 
 
-class Grows(_Prediction):
+class Grows(_Comparison):
     """Its lead over the other grows along a factor or coordinate."""
 
     shows = "growth with each doubling"
     kind: Literal["grows"]
-    variants: One
-    than: str
     along: str
     since: Number | None = None
     """The first place along it that counts."""

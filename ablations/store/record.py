@@ -27,9 +27,6 @@ from ablations.store.schema import (
 )
 from ablations.store.stamp import Stamp, changed
 
-Timed = tuple[str, str, str]
-"""A measure, the trial beside which it was taken, and where, as one text."""
-
 TRAINING = "training"  # what takes the measurements that no measure does
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the measurements mean something
 WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
@@ -162,13 +159,12 @@ class Record:
         except (KeyError, TypeError, AttributeError):
             return None
 
-    @property
-    def timed(self) -> set[Timed]:
-        """What was timed, beside which trial, and where."""
+    def timed(self, benchmark: str, baseline: str) -> set[str]:
+        """Where it was timed beside this trial, each place as one text."""
         return {
-            (measurement.source, measurement.baseline, canonical_json(measurement.coordinates))
-            for measurement in self.measurements
-            if measurement.baseline is not None
+            canonical_json(each.coordinates)
+            for each in self.measurements
+            if (each.source, each.baseline) == (benchmark, baseline)
         }
 
     def take(self, measure: str, made_by: Stamp, measurements: list[Measurement]) -> None:
@@ -218,6 +214,17 @@ def is_stale(
     """Whether other code has trained it, or taken a measurement that is asked for, than is here."""
     made_by = [held.env.get("code") or {}, *(held.sources.get(name, {}) for name in asked)]
     return any(map(check, made_by))
+
+
+def final(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """The last of each metric, split and place, where it has a value; times of benchmarks and
+    arrays are left out."""
+    single = [each for each in measurements if each.session is None and each.values is None]
+    last: dict[Any, Measurement] = {}
+    for each in sorted(single, key=lambda each: float(each.coordinates.get("step", math.inf))):
+        place = frozenset(item for item in each.coordinates.items() if item[0] != "step")
+        last[each.metric, each.split, place] = each
+    return [each for each in last.values() if each.value is not None]
 
 
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,78 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from ablations.store.files import NotAFileError, beside, cleared, read_file, write_atomic
-from ablations.store.plan_file import PLAN
-from ablations.store.record import RECORD, Record
-from ablations.store.schema import TRIAL, NewerRecordError, RecordError, decode, encode
+from ablations.store.record import RECORD, Number, Record, TrialId
+from ablations.store.schema import STRICT, TRIAL, NewerRecordError, RecordError, decode, encode
 
 _ANEW = "move it away and run again: no record is lost"
+_Objects = list[dict[str, Any]]
+
+
+class _Claim(TypedDict):
+    id: str
+    statement: str
+    source: str
+    predicts: _Objects
+    require: _Objects
+
+
+class _Trial(TypedDict):
+    variant: str
+    seed: Annotated[int, Field(ge=0)]
+    factors: dict[str, str]
+    id: TrialId
+    settings: str
+    tuned: dict[str, Any]
+    sources: list[str]
+    work: Annotated[Number, Field(ge=0)]
+
+
+class _Metric(TypedDict):
+    unit: str
+    better: Literal["lower", "higher"]
+    title: str
+    repeats: NotRequired[Literal["seeds", "processes", "nothing"]]
+    matters: NotRequired[Number | None]
+    beside: NotRequired[dict[str, Any]]
+    """Where its baseline was measured, if that is elsewhere."""
+
+
+class _Decisive(_Metric):
+    name: str
+    split: str
+
+
+class _Experiment(TypedDict):
+    name: str
+    question: str
+    task: str
+    baseline: str
+    held_constant: str
+    changes: str
+    claims: list[_Claim]
+    tuning: _Objects
+    grid: dict[str, list[Any]]
+    overrides: list[str]
+    profile: str
+    metric: _Decisive
+    metrics: dict[str, _Metric]
+    seed_batches: list[list[int]]
+    trials: list[_Trial]
+
+
+class _Plan(TypedDict):
+    __pydantic_config__ = STRICT  # type: ignore[misc]  # also of what it holds
+    profile: str
+    experiments: dict[str, _Experiment]
+
+
+_PLAN: TypeAdapter[Any] = TypeAdapter(_Plan)
 
 
 def _record(data: bytes, trial: str) -> Record:
@@ -28,7 +92,7 @@ def _record(data: bytes, trial: str) -> Record:
 
 
 class Results:
-    """A results folder: the plan, one file per trial, checkpoints beside them."""
+    """A results folder."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
@@ -87,7 +151,7 @@ class Results:
         return target
 
     def read_plan(self) -> dict[str, Any]:
-        """The plan of this folder: what was asked, and which trial answers it."""
+        """What was asked of this folder, and which trial answers it."""
         try:
             data = read_file(self.plan_file)
         except FileNotFoundError:
@@ -95,7 +159,7 @@ class Results:
         except NotAFileError as error:
             raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
         try:
-            plan: dict[str, Any] = decode(data, PLAN)
+            plan: dict[str, Any] = decode(data, _PLAN)
         except NewerRecordError as error:
             raise NewerRecordError(f"{self.plan_file}: {error}") from None
         except RecordError as error:
@@ -105,5 +169,5 @@ class Results:
     def write_plan(self, plan: dict[str, Any]) -> None:
         """A plan that is not shaped like one is never written."""
         data = encode(plan)
-        decode(data, PLAN)
+        decode(data, _PLAN)
         write_atomic(self.plan_file, data)

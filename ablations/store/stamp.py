@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
@@ -37,26 +38,21 @@ def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: Fa
 
     What is aside is neither listed nor followed.
     """
-    reached = set(modules)
-    waiting = list(reached)
+    reached = waiting = set(modules)
     while waiting:
-        found = {name for name in _imports(waiting.pop()) - reached if not is_aside(name)}
-        reached |= found
-        waiting += found
+        found = {name for module in waiting for name in _imports(module)}
+        waiting = {name for name in found - reached if not is_aside(name)}
+        reached = reached | waiting
     return {_name(module): digest_of(_file(module)) for module in sorted(reached)}
 
 
 def sources(modules: Iterable[str]) -> dict[str, Path]:
     """The user's own files that these modules are made of, by where Python would look for them."""
     own = {name for name in stamp(modules) if not name.endswith(".py")}
-    own |= {
-        ".".join(words[:depth])
-        for words in [name.split(".") for name in own]
-        for depth in range(1, len(words))
-    }
-    paths = {name: path for name in sorted(own) if (path := _elsewhere(name))}
+    own |= {name[: dot.start()] for name in own for dot in re.finditer(r"\.", name)}
+    paths = {name.replace(".", "/"): path for name in sorted(own) if (path := _elsewhere(name))}
     return {
-        name.replace(".", "/") + ("/__init__.py" if path.stem == "__init__" else ".py"): path
+        f"{name}/__init__.py" if path.stem == "__init__" else f"{name}.py": path
         for name, path in paths.items()
     }
 
@@ -64,12 +60,12 @@ def sources(modules: Iterable[str]) -> dict[str, Path]:
 def changed(made_by: Mapping[str, str]) -> list[str]:
     """The files of a stamp that are not what they were; one that was the user's and is not found
     here counts as unchanged, for nothing can be told of it."""
-    found = []
-    for name, digest in made_by.items():
-        path = ROOT / name if name.endswith(".py") else _found(name)
-        if path is not None and (not path.is_file() or digest_of(path) != digest):
-            found.append(name)
-    return found
+    paths = {name: ROOT / name if name.endswith(".py") else _found(name) for name in made_by}
+    return [
+        name
+        for name, path in paths.items()
+        if path and (not path.is_file() or digest_of(path) != made_by[name])
+    ]
 
 
 def note_loaded() -> None:
@@ -143,23 +139,16 @@ def _plain(node: Any) -> Any:
 def _imports(module: str) -> frozenset[str]:
     """What a module imports at its top level from this project, or from a user's own code."""
     found: set[str] = set()
-    for node in ast.parse(_file(module).read_bytes()).body:
+    path = _file(module)
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.parse(path.read_bytes()).body:
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            above = _absolute(module, node)
-            names = [above, *(f"{above}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        found |= {name for name in names if is_counted(name)}
-    return frozenset(found)
-
-
-def _absolute(module: str, node: ast.ImportFrom) -> str:
-    """The module that `from … import` names, also where it is written with dots."""
-    is_package = _file(module).name == "__init__.py"
-    package = module if is_package else module.rpartition(".")[0]
-    return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            written = "." * node.level + (node.module or "")
+            above = importlib.util.resolve_name(written, package)
+            found |= {above, *(f"{above}.{alias.name}" for alias in node.names)}
+    return frozenset(filter(is_counted, found))
 
 
 @cache
@@ -168,9 +157,7 @@ def is_counted(module: str) -> bool:
     if not module or module.split(".")[0] in sys.stdlib_module_names:
         return False
     path = _found(module)
-    if path is None or _is_ours(module):
-        return path is not None
-    return not str(path).startswith(_LIBRARIES)
+    return path is not None and (_is_ours(module) or not str(path).startswith(_LIBRARIES))
 
 
 def _is_ours(module: str) -> bool:

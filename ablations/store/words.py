@@ -1,9 +1,9 @@
-"""Names of chapters, and names from users in a sentence, which may hold commas or anything else."""
+"""Names of chapters and variants, and how names from users are written in a sentence."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 CHAPTERS = {
     "positions": "Positions",
@@ -18,6 +18,11 @@ CHAPTERS = {
 }
 """Folder of a chapter → its title, in the order of the page."""
 AXES = tuple(CHAPTERS)[:6]
+
+
+def place_of(variant: str, factors: Mapping[str, str]) -> str:
+    """A variant and its levels of the factors, as one types them: `post:6`."""
+    return ":".join((variant, *factors.values()))
 
 
 def quoted(name: str) -> str:

@@ -47,9 +47,8 @@ class PaddedTask(Task):
 
     def pairs(self, split: str) -> Padded:
         """The examples of a split, as tensors."""
-        self.check_split(split)
         if split not in self._pairs:
-            self._pairs[split] = Padded(*self.sequences(split))
+            self._pairs[split] = Padded(*self.sequences(split), self.per)
         return self._pairs[split]
 
     @cached_property
@@ -60,7 +59,7 @@ class PaddedTask(Task):
         return self.taught.steps(seed, self.name, budget, start)
 
     def evaluation_batches(self, split: str) -> list[Batch]:
-        return self.pairs(split).batches
+        return [batch for _, batch in self.pairs(split).asked]
 
 
 def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
@@ -80,13 +79,20 @@ EVALUATION_TOKENS = 8192  # of a batch
 
 
 class Padded:
-    """Sources and targets as token ids, BOS and EOS included; a decoder's task has no sources."""
+    """Sources and targets as token ids, BOS and EOS included; a decoder's task has no sources.
+
+    Where a label is `per` sequence, a target is BOS and one class.
+    """
 
     def __init__(
-        self, sources: Sequence[Sequence[int]] | None, targets: Sequence[Sequence[int]]
+        self,
+        sources: Sequence[Sequence[int]] | None,
+        targets: Sequence[Sequence[int]],
+        per: str = "token",
     ) -> None:
         assert len(targets) > 0
         assert sources is None or len(sources) == len(targets)
+        self.per = per
         self.target_NT, self.lengths_N = _pad(targets)
         self.source_NS = self.source_lengths_N = None
         rank_N = cost_N = self.lengths_N
@@ -105,6 +111,8 @@ class Padded:
         if self.source_NS is None or self.source_lengths_N is None:
             return Batch.shifted(target_BT, lengths_B)
         source_BS, source_lengths_B = _trim(self.source_NS, self.source_lengths_N, rows_B)
+        if self.per == "sequence":
+            return Batch(target_BT[:, 1], source=source_BS, source_lengths=source_lengths_B)
         return Batch.shifted(target_BT, lengths_B, source_BS, source_lengths_B)
 
     def by_length(self, tokens: int) -> list[Tensor]:
@@ -117,11 +125,6 @@ class Padded:
         """Every example once, for evaluation: the rows of each batch, and the batch, made once."""
         with torch.inference_mode(False):  # a later caller may need gradients
             return [(rows_B, self.batch(rows_B)) for rows_B in self.by_length(EVALUATION_TOKENS)]
-
-    @cached_property
-    def batches(self) -> list[Batch]:
-        """The batches of `asked`."""
-        return [batch for _, batch in self.asked]
 
     def answers(
         self, model: nn.Module, device: torch.device | str, decode: Decode, longest: int
@@ -146,8 +149,7 @@ class Padded:
         """
         epoch = 0
         while True:
-            digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
-            generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+            generator = _generator(seed, name, epoch)
             order_N = generator.permutation(len(self))
             size = max(1, round(POOL * budget.batch_tokens / self._cost_N.mean()))
             pools = np.array_split(order_N, max(1, round(len(self) / size)))
@@ -176,6 +178,11 @@ class Padded:
         share = spent[-1] / (steps * parts)
         ends = np.searchsorted(spent, share * np.arange(1, steps * parts) - share / 2**20) + 1
         return [run for run in np.split(rows, ends) if len(run)]
+
+
+def _generator(seed: int, name: str, epoch: int) -> np.random.Generator:
+    digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
 def _snake(first_N: Tensor, second_N: Tensor) -> Tensor:
@@ -219,16 +226,18 @@ class Windows:
         self.tokens = len(ids)
         self.length = min(length, len(ids))
 
-    def in_order(self, tokens: int) -> list[Batch]:
-        """Every token once, about so many in a batch; the last window holds what is left over."""
-        whole = self.tokens // self.length
+    @cached_property
+    def asked(self) -> list[Batch]:
+        """Every token once, for evaluation; the last window holds what is left over."""
+        whole, left_over = divmod(self.tokens, self.length)
         starts_N = self.length * torch.arange(whole)
-        batches = [
-            self._batch(starts_B, self.length)
-            for starts_B in starts_N.split(max(1, tokens // self.length))
-        ]
-        if left_over := self.tokens % self.length:
-            batches.append(self._batch(torch.tensor([whole * self.length]), left_over))
+        with torch.inference_mode(False):  # a later caller may need gradients
+            batches = [
+                self._batch(starts_B, self.length)
+                for starts_B in starts_N.split(max(1, EVALUATION_TOKENS // self.length))
+            ]
+            if left_over:
+                batches.append(self._batch(torch.tensor([whole * self.length]), left_over))
         return batches
 
     def steps(
@@ -245,8 +254,7 @@ class Windows:
         steps = -(-count // (part * budget.micro_batches))
         epoch, first = divmod(start, steps)
         while True:
-            digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
-            generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+            generator = _generator(seed, name, epoch)
             place = int(generator.integers(places))
             starts_N = torch.from_numpy(place + self.length * generator.permutation(count))
             for starts_B in starts_N.split(part * budget.micro_batches)[first:]:

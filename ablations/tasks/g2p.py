@@ -22,7 +22,6 @@ from torch import nn
 
 from ablations.tasks.batching import Padded, PaddedTask, unigram_loss
 from ablations.tasks.data import cmudict
-from ablations.tasks.data.cmudict import from_files
 from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import METRICS, each_right, nearest, score, some_of_each
 from ablations.tasks.task import (
@@ -32,11 +31,11 @@ from ablations.tasks.task import (
     Metric,
     Score,
     check_sizes,
+    cut_to_size,
     missing_files,
-    refuse_too_large,
 )
 from model.batch import BOS, EOS
-from model.config import ConfigError
+from model.config import Checked
 from model.generate import Question, greedy
 
 SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and their sizes
@@ -47,7 +46,7 @@ class G2P(PaddedTask):
     """Grapheme to phoneme."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         words: int | None = None
         """Training words; null takes all. A smaller choice is contained in a larger one. Of files
         of your own, so many at most."""
@@ -64,29 +63,28 @@ class G2P(PaddedTask):
         valid: str | None = None
         test: str | None = None
 
-        def __post_init__(self) -> None:
-            problems = check_sizes(self, SPLITS.values(), "all words")
+        def problems(self) -> list[str]:
             fix = "files go together; give train, valid and test, or none"
-            if problems := problems + missing_files(self, tuple(SPLITS), fix):
-                raise ConfigError(problems)
+            sizes = check_sizes(self, SPLITS.values(), "all words")
+            return sizes + missing_files(self, tuple(SPLITS), fix)
 
+    name = "g2p"
     kind: ClassVar[str] = "encoder_decoder"
     metrics: ClassVar[dict[str, Metric]] = METRICS
     files: ClassVar[tuple[str, ...]] = tuple(SPLITS)
 
     def __init__(self, config: Config) -> None:
-        sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
         self.config = config
         if config.train is None:
+            sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
             self.dictionary = cmudict.dictionary(config.split, sizes, config.stress)
-            held = {split: len(words) for split, words in self.dictionary.words.items()}
-            refuse_too_large(config, SPLITS, held, "words")
-        else:  # of a user's own words a size is the most
+        else:
             paths = {split: getattr(config, split) for split in SPLITS}
-            self.dictionary = from_files(paths, sizes, config.stress)
-        self.words = self.dictionary.words
-        self.letters = Vocabulary(self.dictionary.letters)
-        self.phones = Vocabulary(self.dictionary.phones)
+            self.dictionary = cmudict.from_files(paths, config.stress)
+        is_own = config.train is not None
+        self.words = cut_to_size(self.dictionary.words, config, SPLITS, "words", is_own)
+        self.input_tokens = self.letters = Vocabulary(self.dictionary.letters)
+        self.output_tokens = self.phones = Vocabulary(self.dictionary.phones)
         self.source_size, self.target_size = len(self.letters), len(self.phones)
         self.longest = 2 + self.dictionary.longest
 
@@ -147,7 +145,8 @@ class G2P(PaddedTask):
         return {"loss": loss} | {s.metric: s.value for s in scores if s.value is not None}
 
     def ask(self, text: str) -> Question:
-        word = self._spelt(text)
+        has_capitals = any(letter != letter.lower() for letter in self.dictionary.letters)
+        word = text if has_capitals else text.lower()
         wrong = " ".join(sorted(set(word) - set(self.dictionary.letters)))
         if wrong or not word:
             problem = f"has {wrong!r}" if wrong else "is empty"
@@ -156,28 +155,14 @@ class G2P(PaddedTask):
             )
         return Question(torch.tensor([self._source(word)]))
 
-    def symbols(self, text: str) -> list[str]:
-        return [*self._spelt(text), "end"]
-
-    def _spelt(self, text: str) -> str:
-        """In lower case, if the dictionary has no capitals."""
-        has_capitals = any(letter != letter.lower() for letter in self.dictionary.letters)
-        return text if has_capitals else text.lower()
-
-    def to_text(self, tokens: Sequence[int]) -> str:
-        return " ".join(self.phones.decode(tokens))
-
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
         outputs = self.pairs(split).answers(model, device, decode, self.longest - 1)
         references = self._references(split)
         close = list(map(nearest, outputs, references))
-        examples = some_of_each(
-            each_right(outputs, close),
-            lambda i: (self.words[split][i], self.to_text(close[i]), self.to_text(outputs[i])),
-        )
-        return score(outputs, references), examples
+        texts = self.words[split], map(self.to_text, close), map(self.to_text, outputs)
+        return score(outputs, references), some_of_each(each_right(outputs, close), *texts)
 
     def _references(self, split: str) -> list[list[list[int]]]:
         said, encode = self.dictionary.said[split], self.phones.encode
@@ -189,5 +174,3 @@ class G2P(PaddedTask):
 
     def _target(self, said: str) -> list[int]:
         return [BOS, *self.phones.encode(said.split()), EOS]
-
-    name = "g2p"

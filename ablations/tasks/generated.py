@@ -41,7 +41,7 @@ class Generated(Task):
     coordinate: ClassVar[str]
     """The coordinate of a size in measurements."""
     config: Any
-    vocabulary: Vocabulary
+    input_tokens: Vocabulary
     sizes: Sequence[int]
     """Training sizes; each gets equally many tokens."""
     test_sizes: Sequence[int] = ()
@@ -105,7 +105,6 @@ class Generated(Task):
 
     def asked(self, split: str) -> list[np.ndarray]:
         """The examples of a split, each array of one size."""
-        self.check_split(split)
         if split not in self._asked:
             spread = np.array_split(np.arange(self.examples), len(self.sizes))
             self._asked[split] = [
@@ -147,15 +146,8 @@ class Generated(Task):
             else:
                 scores += [replace(score, coordinates=at, per_example=None) for score in graded]
         questions = [each for rows in self.asked(split) for each in self.questions(rows)]
-        examples = some_of_each(
-            each_right(outputs, truths),
-            lambda i: (
-                self.to_text(questions[i]),
-                self.to_text(truths[i]),
-                self.to_text(outputs[i]),
-            ),
-        )
-        return scores, examples
+        texts = [map(self.to_text, each) for each in (questions, truths, outputs)]
+        return scores, some_of_each(each_right(outputs, truths), *texts)
 
     @cached_property
     def _digest(self) -> str:
@@ -179,13 +171,7 @@ class Generated(Task):
     def read(self, text: str) -> list[int]:
         """The tokens of a typed question; a ValueError shows an example."""
         rows_NW = self.asked("valid")[0]
-        return self.vocabulary.read(text, self.to_text(self.questions(rows_NW[:1])[0]))
-
-    def symbols(self, text: str) -> list[str]:
-        return text.split()
-
-    def to_text(self, tokens: Sequence[int]) -> str:
-        return " ".join(self.vocabulary.decode(tokens))
+        return self.input_tokens.read(text, self.to_text(self.questions(rows_NW[:1])[0]))
 
 
 def splits_of(rows_NW: np.ndarray) -> np.ndarray:

@@ -34,8 +34,8 @@ from torch import nn
 from ablations.tasks.batching import PaddedTask
 from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import accuracy, each_right, some_of_each
-from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score
-from model.batch import BOS, Batch
+from ablations.tasks.task import TASK, Decode, Example, Metric, Score
+from model.batch import BOS
 from model.config import Checked, ConfigError, ranged
 from model.generate import Question, greedy
 from model.layers import evaluating
@@ -46,6 +46,7 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MED": lambda members: int(median(members)),
     "[SM": lambda members: sum(members) % 10,
 }
+_NAMES = tuple(OPERATORS)
 CLASSES = 10
 LIST_SHARE = 0.25
 TRIES = 10_000  # trees in a row that are of no use: then there are hardly any of use
@@ -88,13 +89,14 @@ class ListOps(PaddedTask):
                 problems.append(f"min_length={self.min_length}: {most}")
             return problems
 
+    name = "listops"
     kind: ClassVar[str] = "encoder"
     per: ClassVar[str] = "sequence"
     metrics: ClassVar[dict[str, Metric]] = {
         "accuracy": Metric("right/expression", "higher", "accuracy", matters=0.05)
     }
-    vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
-    source_size = len(vocabulary)
+    input_tokens = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
+    source_size = len(input_tokens)
     target_size = CLASSES
     writes = False
 
@@ -105,7 +107,7 @@ class ListOps(PaddedTask):
 
     def sequences(self, split: str) -> tuple[list[list[int]], list[list[int]]]:
         trees = self.trees(split)
-        sources = [self.vocabulary.encode(symbols) for symbols, _ in trees]
+        sources = [self.input_tokens.encode(symbols) for symbols, _ in trees]
         return sources, [[BOS, value] for _, value in trees]
 
     def _unique(self) -> Iterator[Tree]:
@@ -164,15 +166,7 @@ class ListOps(PaddedTask):
 
     def trees(self, split: str) -> list[Tree]:
         """The expressions of a split and their values."""
-        self.check_split(split)
         return self._taught if split == "train" else self._asked[split]
-
-    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        for parts in super().steps(seed, budget, start):
-            yield tuple(map(_classed, parts))
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        return list(map(_classed, super().evaluation_batches(split)))
 
     def trivial(self, split: str) -> dict[str, float]:
         """The loss of class frequencies in train (add-one); the accuracy of the likeliest."""
@@ -189,14 +183,12 @@ class ListOps(PaddedTask):
         outputs = [0] * len(trees)
         with evaluating(model), torch.inference_mode():
             for rows_B, batch in self.pairs(split).asked:
-                said_B = model(_classed(batch).to(device)).argmax(dim=-1).tolist()
+                said_B = model(batch.to(device)).argmax(dim=-1).tolist()
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
         truths = [value for _, value in trees]
-        examples = some_of_each(
-            each_right(outputs, truths),
-            lambda i: (" ".join(trees[i][0]), str(truths[i]), str(outputs[i])),
-        )
+        texts = [" ".join(symbols) for symbols, _ in trees], map(str, truths), map(str, outputs)
+        examples = some_of_each(each_right(outputs, truths), *texts)
         return [accuracy("accuracy", outputs, truths)], examples
 
     @cached_property
@@ -218,20 +210,10 @@ class ListOps(PaddedTask):
 
     def ask(self, text: str) -> Question:
         example = " ".join(self._asked["valid"][0][0])
-        return Question(torch.tensor([self.vocabulary.read(text, example)]))
-
-    def symbols(self, text: str) -> list[str]:
-        return text.split()
+        return Question(torch.tensor([self.input_tokens.read(text, example)]))
 
     def to_text(self, tokens: Sequence[int]) -> str:
-        return " ".join(map(str, tokens))
+        return " ".join(self.show(tokens))
 
-    name = "listops"
-
-
-_NAMES = tuple(OPERATORS)
-
-
-def _classed(batch: Batch) -> Batch:
-    """One label for each source, not a target of one token."""
-    return Batch(batch.labels[:, 0], source=batch.source, source_lengths=batch.source_lengths)
+    def show(self, tokens: Sequence[int]) -> list[str]:
+        return [str(value) for value in tokens]

@@ -116,8 +116,8 @@ class Recall(Lookup):
         together = [f"{key}={value}" for key in keys for value in values] if self.joined else []
         fillers = [f".{filler}" for filler in range(FILLERS)]
         apart = [*(f"={value}" for value in values), *map(str, keys)]
-        self.vocabulary = Vocabulary([*apart, *fillers, *together])
-        self.target_size = len(self.vocabulary)
+        self.input_tokens = self.output_tokens = Vocabulary([*apart, *fillers, *together])
+        self.target_size = len(self.output_tokens)
         self.sizes, self.test_sizes = [config.distance], config.test_distances
         self.examples = config.examples
         self.longest = self.cost(config.distance)
@@ -196,8 +196,8 @@ class Pair(Lookup):
         held = [f"{slot}={value}" for slot in slots for value in values]
         asked = [f"{_listed(each)}?" for each in product(slots, repeat=config.asked)]
         said = [f"={_listed(each)}" for each in product(values, repeat=config.asked)]
-        self.vocabulary = Vocabulary([*held, *asked, *said])
-        self.target_size = len(self.vocabulary)
+        self.input_tokens = self.output_tokens = Vocabulary([*held, *asked, *said])
+        self.target_size = len(self.output_tokens)
         self.sizes, self.examples = [config.slots], config.examples
         self.longest = self.cost(config.slots)
 

@@ -18,7 +18,7 @@ compute the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rapidfuzz.distance import Levenshtein
@@ -28,12 +28,10 @@ from ablations.tasks.task import Example, Metric, Score
 EXAMPLES = 6  # of the right answers, and as many of the wrong
 
 
-def some_of_each(
-    right: Sequence[float], write: Callable[[int], tuple[str, str, str]]
-) -> list[Example]:
+def some_of_each(right: Sequence[float], *texts: Iterable[str]) -> list[Example]:
     """The first right and the first wrong answers; if there are few of one kind, more of the other.
 
-    `write` gives the input, the target and the output of an example.
+    `texts` are all inputs, all targets and all outputs.
     """
     kinds = [[index for index, each in enumerate(right) if each == kind] for kind in (1, 0)]
     left_over = [max(0, EXAMPLES - len(kind)) for kind in reversed(kinds)]
@@ -42,7 +40,12 @@ def some_of_each(
         for kind, extra in zip(kinds, left_over, strict=True)
         for index in kind[: EXAMPLES + extra]
     )
-    return [dict(zip(("input", "target", "output"), write(i), strict=True)) for i in chosen]
+    written = [as_example(*each) for each in zip(*texts, strict=True)]
+    return [written[index] for index in chosen]
+
+
+def as_example(question: str, target: str, output: str) -> Example:
+    return {"input": question, "target": target, "output": output}
 
 
 def each_right(outputs: Sequence[Any], truths: Sequence[Any]) -> list[float]:

@@ -74,8 +74,9 @@ class Strings(Generated):
     def __init__(self, config: Config) -> None:
         assert config.test_lengths is not None
         self.config = config
-        self.vocabulary = Vocabulary([str(symbol) for symbol in range(config.symbols)])
-        self.source_size = self.target_size = len(self.vocabulary)
+        self.input_tokens = Vocabulary([str(symbol) for symbol in range(config.symbols)])
+        self.output_tokens = self.input_tokens
+        self.source_size = self.target_size = len(self.input_tokens)
         self.longest = config.length + 2
         self.sizes = range(config.min_length, config.length + 1)
         self.test_sizes, self.examples = config.test_lengths, config.examples
@@ -84,7 +85,7 @@ class Strings(Generated):
         raise NotImplementedError
 
     def draw(self, generator: np.random.Generator, number: int, size: int) -> np.ndarray:
-        return generator.integers(len(SPECIAL), len(self.vocabulary), (number, size))
+        return generator.integers(len(SPECIAL), self.target_size, (number, size))
 
     def cost(self, size: int) -> int:
         return 2 * (size + 1)
@@ -126,7 +127,7 @@ class Strings(Generated):
         symbol = (1 - end) / self.config.symbols
         symbols = sum(map(len, truths))
         nats = -len(truths) * math.log(end) - symbols * math.log(symbol)
-        first, last = len(SPECIAL), len(self.vocabulary) - 1
+        first, last = len(SPECIAL), self.target_size - 1
         graded: list[dict[str, Any]] = [
             {
                 score.metric: score.value
@@ -142,9 +143,6 @@ class Strings(Generated):
 
     def ask(self, text: str) -> Question:
         return Question(torch.tensor([[*self.read(text), EOS]]))
-
-    def symbols(self, text: str) -> list[str]:
-        return [*text.split(), "end"]
 
 
 @TASK.register("copy")

@@ -18,7 +18,7 @@ from torch import nn
 from ablations.store.files import read_file
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
-from model.batch import Batch
+from model.batch import EOS, Batch
 from model.config import ConfigError, Registry
 from model.generate import Answer, Generator, Question, greedy
 
@@ -38,17 +38,19 @@ def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
     return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
 
 
-def refuse_too_large(
-    config: Any, options: Mapping[str, str], held: Mapping[str, int], unit: str
-) -> None:
-    """ConfigError if more is asked of a split than it has; `options` has each split's size."""
+def cut_to_size(
+    held: Mapping[str, Any], config: Any, options: Mapping[str, str], unit: str, is_own: bool
+) -> dict[str, Any]:
+    """As much of each split as its option says; of a user's own files, at most as much."""
     problems = [
-        f"{option}={size}: {split} has {held[split]} {unit}; choose at most that, or null for all"
+        f"{option}={size}: {split} has {len(held[split])} {unit}; "
+        "choose at most that, or null for all"
         for split, option in options.items()
-        if (size := getattr(config, option)) is not None and size > held[split]
+        if (size := getattr(config, option)) is not None and size > len(held[split])
     ]
-    if problems:
+    if problems and not is_own:
         raise ConfigError(problems)
+    return {split: held[split][: getattr(config, option)] for split, option in options.items()}
 
 
 TASK = Registry("task")
@@ -122,13 +124,11 @@ class Task:
     """Size of the encoder's vocabulary; None where there is no source."""
     target_size: int
     """Size of the vocabulary that is predicted, or the number of classes."""
+    input_tokens: Any = None
+    output_tokens: Any = None
+    """What questions and answers are written in (`data/tokens.py`), if their tokens have a text."""
     longest: int
     """The longest sequence, with BOS and EOS, that a model must have positions for."""
-
-    def check_split(self, split: str, splits: Iterable[str] = ("train", "valid", "test")) -> None:
-        if split not in splits:
-            name = self.card()["task"]
-            raise ValueError(f"{name} has no split '{split}'. Choose from: {', '.join(splits)}.")
 
     def digest(self) -> str:
         """sha256 of the examples that decide the numbers, in their splits."""
@@ -177,15 +177,20 @@ class Task:
 
     def symbols(self, text: str) -> list[str]:
         """The tokens that the model reads of such a question."""
-        raise NotImplementedError
+        question = self.ask(text)
+        tokens = question.prompt if question.source is None else question.source
+        assert tokens is not None
+        ids = tokens[0].tolist()
+        shown = self.input_tokens.show(ids)
+        return [*shown[:-1], "end"] if ids[-1] == EOS else shown
 
     def to_text(self, tokens: Sequence[int]) -> str:
         """The text of an answer."""
-        raise NotImplementedError
+        return self.output_tokens.decode(tokens)
 
     def show(self, tokens: Sequence[int]) -> list[str]:
         """The same, token by token."""
-        return [self.to_text([token]) for token in tokens]
+        return self.output_tokens.show(tokens)
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy

@@ -11,7 +11,7 @@ character count every character of the text, and charge for each word or charact
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -25,6 +25,7 @@ from torch import nn
 from ablations.tasks.batching import Windows, summed_loss, unigram_loss
 from ablations.tasks.data.files import KING_JAMES, read, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
+from ablations.tasks.scoring import as_example
 from ablations.tasks.task import (
     TASK,
     Budget,
@@ -34,14 +35,13 @@ from ablations.tasks.task import (
     Score,
     Task,
     check_sizes,
-    refuse_too_large,
+    cut_to_size,
 )
 from model.batch import Batch
-from model.config import ConfigError, choice
+from model.config import Checked, ConfigError, choice, ranged
 from model.generate import Generator, Question, greedy
 
 SPLITS = {"train": "characters", "valid": "valid_characters", "test": "test_characters"}
-EVALUATION_TOKENS = 8192
 EXAMPLES = 6
 SHOWN = 32  # characters of an example, before and after
 
@@ -51,23 +51,19 @@ class Text(Task):
     """Language modelling."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         file: str | None = None
         """Any text in UTF-8; null for the King James Bible."""
         tokens: dict[str, Any] = choice(TOKENS, "characters")
-        length: int = 64
+        length: int = ranged(64, least=2)
         """Tokens of a window."""
         characters: int | None = None
         """Characters of train, from its start; null takes all."""
         valid_characters: int | None = None
         test_characters: int | None = None
 
-        def __post_init__(self) -> None:
-            problems = check_sizes(self, SPLITS.values(), "all characters")
-            if self.length < 2:
-                problems.append(f"length={self.length}: must be at least 2")
-            if problems:
-                raise ConfigError(problems)
+        def problems(self) -> list[str]:
+            return super().problems() + check_sizes(self, SPLITS.values(), "all characters")
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
@@ -80,10 +76,10 @@ class Text(Task):
         self.config = config
         self.texts = _cut(config)
         self.tokens = learned(config.tokens, self.texts["train"])
+        self.input_tokens = self.output_tokens = self.tokens
         self.target_size = self.tokens.size
         self.longest = config.length + 1
         self._windows: dict[str, Windows] = {}
-        self._evaluation: dict[str, list[Batch]] = {}
 
     @cached_property
     def _digest(self) -> str:
@@ -109,9 +105,7 @@ class Text(Task):
         return self.windows("train").steps(seed, "text", budget, start)
 
     def evaluation_batches(self, split: str) -> list[Batch]:
-        if split not in self._evaluation:
-            self._evaluation[split] = self.windows(split).in_order(EVALUATION_TOKENS)
-        return self._evaluation[split]
+        return self.windows(split).asked
 
     def trivial(self, split: str) -> dict[str, float]:
         train, asked = (self.windows(part).stream_N for part in ("train", split))
@@ -127,15 +121,6 @@ class Text(Task):
                 f"the text has {len(ids)} tokens: write from 1 to {self.config.length - 1}"
             )
         return Question(prompt=torch.tensor([ids]))
-
-    def symbols(self, text: str) -> list[str]:
-        return self.tokens.show(self.tokens.encode(text))
-
-    def to_text(self, tokens: Sequence[int]) -> str:
-        return self.tokens.decode(tokens)
-
-    def show(self, tokens: Sequence[int]) -> list[str]:
-        return self.tokens.show(tokens)
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
@@ -167,12 +152,11 @@ class Text(Task):
             target = start[end : end + SHOWN]
             (said,) = decode(cast(Generator, model), question, min(half, SHOWN))
             output = self.tokens.decode(said.tokens)
-            examples.append({"input": start[:end], "target": target, "output": output[:SHOWN]})
+            examples.append(as_example(start[:end], target, output[:SHOWN]))
         return examples
 
     def windows(self, split: str) -> Windows:
         """The tokens of a split."""
-        self.check_split(split)
         if split not in self._windows:
             ids = self.tokens.encode(self.texts[split])
             self._windows[split] = Windows(ids, self.config.length)
@@ -194,7 +178,4 @@ def _cut(config: Text.Config) -> dict[str, str]:
     few = max(1, len(lines) // 20)
     cuts = {"train": lines[: -2 * few], "valid": lines[-2 * few : -few], "test": lines[-few:]}
     texts = {split: "".join(part) for split, part in cuts.items()}
-    if config.file is None:  # of a user's own text a size is the most
-        held = {split: len(text) for split, text in texts.items()}
-        refuse_too_large(config, SPLITS, held, "characters")
-    return {split: text[: getattr(config, SPLITS[split])] for split, text in texts.items()}
+    return cut_to_size(texts, config, SPLITS, "characters", is_own=config.file is not None)

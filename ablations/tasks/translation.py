@@ -28,7 +28,7 @@ from torch import nn
 from ablations.tasks.batching import PaddedTask, unigram_loss
 from ablations.tasks.data.files import chapters, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
-from ablations.tasks.scoring import overlap, signatures
+from ablations.tasks.scoring import as_example, overlap, signatures
 from ablations.tasks.task import (
     TASK,
     Decode,
@@ -36,11 +36,11 @@ from ablations.tasks.task import (
     Metric,
     Score,
     check_sizes,
+    cut_to_size,
     missing_files,
-    refuse_too_large,
 )
 from model.batch import BOS, EOS
-from model.config import ConfigError, choice
+from model.config import Checked, ConfigError, choice
 from model.generate import Question, greedy
 
 EXAMPLES = 12
@@ -57,7 +57,7 @@ class Translation(PaddedTask):
     """Translation, sentence by sentence."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         train_source: str | None = None
         """A file in UTF-8, one sentence a line. All six files are given, or none."""
         train_target: str | None = None
@@ -73,11 +73,11 @@ class Translation(PaddedTask):
         max_words: int | None = None
         """Pairs with more words than that on either side are left out of every split."""
 
-        def __post_init__(self) -> None:
-            problems = check_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
-            if problems := problems + missing_files(self, FILES, "give all six files, or none"):
-                raise ConfigError(problems)
+        def problems(self) -> list[str]:
+            sizes = check_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
+            return sizes + missing_files(self, FILES, "give all six files, or none")
 
+    name = "translation"
     kind: ClassVar[str] = "encoder_decoder"
     metrics: ClassVar[dict[str, Metric]] = {
         f"{name}{group}": Metric("points", "higher", f"{label}{words}")
@@ -97,6 +97,7 @@ class Translation(PaddedTask):
         self.sentences, self.left_out = choose(given, config)
         both = [side for pair in self.sentences["train"] for side in pair]
         self.tokens = learned(config.tokens, "\n".join(both))
+        self.input_tokens = self.output_tokens = self.tokens
         self.source_size = self.target_size = self.tokens.size
         self._ids = {
             split: (
@@ -158,15 +159,6 @@ class Translation(PaddedTask):
             )
         return Question(torch.tensor([ids]))
 
-    def symbols(self, text: str) -> list[str]:
-        return [*self.tokens.show(self.tokens.encode(text.strip())), "end"]
-
-    def to_text(self, tokens: Sequence[int]) -> str:
-        return self.tokens.decode(tokens)
-
-    def show(self, tokens: Sequence[int]) -> list[str]:
-        return self.tokens.show(tokens)
-
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
@@ -188,15 +180,11 @@ class Translation(PaddedTask):
             )
             scores += [Score(f"{name}{group}", x, reason=reason) for name, x in scored.items()]
         some = range(0, len(pairs), max(1, len(pairs) // EXAMPLES))[:EXAMPLES]
-        names = ("input", "target", "output")
-        examples = [dict(zip(names, (*pairs[row], outputs[row]), strict=True)) for row in some]
-        return scores, examples
+        return scores, [as_example(*pairs[row], outputs[row]) for row in some]
 
     @cached_property
     def _known_words(self) -> set[str]:
         return {word for source, _ in self.sentences["train"] for word in words(source)}
-
-    name = "translation"
 
 
 def words(sentence: str) -> list[str]:
@@ -242,8 +230,7 @@ def _read(path: str) -> list[str]:
 def choose(
     given: Mapping[str, Sentences], config: Translation.Config
 ) -> tuple[dict[str, Sentences], dict[str, int]]:
-    """As many pairs of each split as asked for, of a user's own at most as many; and how many were
-    left out for being too long."""
+    """The pairs of each split, and how many were left out for being too long."""
     most = config.max_words
     fit = {
         split: [pair for pair in pairs if most is None or max(len(s.split()) for s in pair) <= most]
@@ -253,10 +240,5 @@ def choose(
         raise ConfigError(
             [f"max_words={most}: nothing is left in {split}; choose more" for split in empty]
         )
-    if config.train_source is None:
-        held = {split: len(pairs) for split, pairs in fit.items()}
-        refuse_too_large(config, SPLITS, held, "pairs")
-    chosen: dict[str, Sentences] = {
-        split: pairs[: getattr(config, SPLITS[split])] for split, pairs in fit.items()
-    }
+    chosen = cut_to_size(fit, config, SPLITS, "pairs", is_own=config.train_source is not None)
     return chosen, {split: len(pairs) - len(fit[split]) for split, pairs in given.items()}

@@ -38,12 +38,12 @@ class Checkpointer:
     def __init__(
         self,
         path: Path,
-        stamp: dict[str, Any],
+        stamp: Mapping[str, str],
         seconds: float = SECONDS,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.path, self.previous = path, path.with_name(f"{path.name}.previous")
-        self.stamp = json.dumps(stamp, sort_keys=True)
+        self.stamp = stamp
         self.seconds, self.is_stopping = seconds, is_stopping
         self.earlier = 0.0  # seconds of training before this process
         self._begun = self._saved = time.monotonic()
@@ -55,8 +55,7 @@ class Checkpointer:
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Write this state; then raise `Stopped` if a stop was requested."""
         seconds = self.earlier + time.monotonic() - self._begun
-        words = {"facts": json.dumps(facts), "stamp": self.stamp, "seconds": str(seconds)}
-        data = pack(tensors, words)
+        data = pack(tensors, {"facts": json.dumps(facts), "seconds": str(seconds), **self.stamp})
         if self._is_whole:
             with contextlib.suppress(FileNotFoundError):  # another process finished this training
                 os.replace(self.path, self.previous)
@@ -77,18 +76,10 @@ class Checkpointer:
             tensors, words = unpack(path)
         except (OSError, ValueError):
             return None
-        if words.get("stamp") != self.stamp:
+        if not self.stamp.items() <= words.items():
             return None
         self.earlier = float(words["seconds"])
         return tensors, json.loads(words["facts"])
-
-
-def code_of(path: Path) -> Any:
-    """The code that a checkpoint says it was made by; None if it says nothing."""
-    try:
-        return json.loads(read_words(path)["stamp"])["code"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def save_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None:
@@ -115,12 +106,15 @@ def stamp_for(record: Record) -> dict[str, str]:
     return {"trial": record.id, "code": short(record.env.get("code"))}
 
 
-def stamp_of(path: Path) -> dict[str, str] | None:
-    """The stamp in a weight file's header; None if there is none."""
+def stamp_of(path: Path) -> dict[str, str]:
+    """What a file's header says of what made it, whatever became of the tensors; nothing where it
+    cannot be read."""
     try:
-        return read_words(path) or None
+        with _opened(path) as (_, words):
+            words.pop("sha256", None)
+            return words
     except (OSError, ValueError):
-        return None
+        return {}
 
 
 def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
@@ -137,13 +131,6 @@ def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if words.pop("sha256", None) != _checksum(tensors, words):
         raise ValueError("damaged: it is not what was written")
     return tensors, words
-
-
-def read_words(path: Path) -> dict[str, str]:
-    """The words in the header; the tensors are not checked."""
-    with _opened(path) as (_, words):
-        words.pop("sha256", None)
-        return words
 
 
 @contextlib.contextmanager
@@ -184,13 +171,7 @@ def copied(model: nn.Module) -> dict[str, Tensor]:
 def restore(model: nn.Module | Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
     """Write `weights` into a model, or into tensors of the same names."""
     into = named(model) if isinstance(model, nn.Module) else model
-    if into.keys() != weights.keys():
-        wrong = sorted(into.keys() ^ weights.keys())[0]
-        raise ValueError(f"{wrong} is in one of the two alone")
-    for name, tensor in into.items():
-        if tensor.shape != weights[name].shape:
-            shapes = f"{list(tensor.shape)}, not {list(weights[name].shape)}"
-            raise ValueError(f"{name} has the shape {shapes}")
+    assert into.keys() == weights.keys()
     for name, tensor in into.items():
         tensor.copy_(weights[name])
 
@@ -213,20 +194,22 @@ class Average:
     """A running mean of the weights over training: θ̄ ← d θ̄ + (1 − d) θ (Polyak & Juditsky 1992).
 
     At step t the decay is at most (1 + t) / (10 + t), so that the first weights are soon forgotten.
+    Without a decay there is no mean: `weights` is None.
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.model, self.decay = model, decay
-        self.weights = copied(model)
-        pairs = zip(self.weights.values(), named(model).values(), strict=True)
-        self._pairs = [pair for pair in pairs if pair[0].is_floating_point()]
+    def __init__(self, model: nn.Module, decay: float | None) -> None:
+        self.model, self.decay = model, decay or 0.0
+        self.weights = None if decay is None else copied(model)
+        means, now = self.weights or {}, named(model)
+        self._pairs = [(t, now[name]) for name, t in means.items() if t.is_floating_point()]
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))
-        means, now = zip(*self._pairs, strict=True)
-        torch._foreach_lerp_(means, now, 1 - decay)
+        if self._pairs:
+            decay = min(self.decay, (1 + step) / (10 + step))
+            means, now = zip(*self._pairs, strict=True)
+            torch._foreach_lerp_(means, now, 1 - decay)
 
     def applied(self) -> AbstractContextManager[None]:
-        """The model with the mean in place of its own weights."""
+        """The model with the mean in place of its own weights, where there is one."""
         return holding(self.model, self.weights)

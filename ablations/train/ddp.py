@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
@@ -71,8 +71,7 @@ class Devices:
         """Seed dropout by seed, step and rank: no two devices drop the same, and a training that
         goes on needs no rank's generator."""
         if self.count > 1:
-            digest = sha256(f"{seed}\0dropout\0{step}\0{self.rank}".encode()).digest()
-            torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+            torch.manual_seed(dropout_seed(seed, step, self.rank))
 
     def share(self, batch: Batch) -> Batch:
         """The rows of a micro-batch that are computed here: as many as another rank's, or one less.
@@ -119,6 +118,12 @@ class Devices:
 ALONE = Devices()
 
 
+def dropout_seed(seed: int, *place: int) -> int:
+    """What decides what dropout drops: in a whole training, or in one step on one device."""
+    digest = sha256("\0".join(map(str, (seed, "dropout", *place))).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
 class SharedCheckpointer(Checkpointer):
     """The checkpoints of several ranks: rank 0 decides when, and alone writes.
 
@@ -129,22 +134,13 @@ class SharedCheckpointer(Checkpointer):
     def __init__(
         self,
         path: Path,
-        stamp: dict[str, Any],
+        stamp: Mapping[str, str],
         ranks: Devices,
         is_stopping: Callable[[], bool],
         seconds: float = SECONDS,
     ) -> None:
         super().__init__(path, stamp, seconds, lambda: self._stops)
         self._ranks, self._asked, self._stops = ranks, is_stopping, False
-
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What all ranks have read: from different checkpoints they would train a mixture."""
-        kept = super().load()
-        steps = [0.0] * self._ranks.count
-        steps[self._ranks.rank] = -1.0 if kept is None else float(kept[1]["step"])
-        if len(set(self._ranks.gathered(steps))) > 1:
-            raise RuntimeError(f"processes have read different checkpoints of {self.path}")
-        return kept
 
     def is_due(self) -> bool:
         self._stops, is_late = self._ranks.broadcast(self._asked(), super().is_due())

@@ -6,10 +6,8 @@ interrupted and resumed from its checkpoint.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -21,11 +19,10 @@ from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.train.checkpoint import Average, Checkpointer, copied, holding, named, restore
 from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
-from ablations.train.ddp import ALONE, Devices
+from ablations.train.ddp import ALONE, Devices, Report, dropout_seed
 from model.batch import Batch, cross_entropy
 from model.layers import evaluating
 
-Report = Callable[[float, str], None]
 CURVE_POINTS = 100  # at most, of the training loss
 LEAST_GAIN = 0.01  # of the trivial loss: a model that gains less has learned nothing
 
@@ -118,7 +115,7 @@ class Trainer:
         self.optimizer = OPTIMIZER.build(config.optimizer, parameters=model.parameters())
         self.schedule = SCHEDULE.build(config.schedule, steps=config.steps)
         self.peaks = [group["lr"] for group in self.optimizer.param_groups]
-        self.average = None if config.average is None else Average(model, config.average)
+        self.average = Average(model, config.average)
         self.forward = devices.joined(compiled(model, config))
         self.training = Training()
         self.step = 0
@@ -133,7 +130,7 @@ class Trainer:
         if checkpointer is not None and (saved := checkpointer.load()) is not None:
             self.load_state(*saved)
         else:
-            torch.manual_seed(_stream(self.seed, "dropout"))
+            torch.manual_seed(dropout_seed(self.seed))
             self.evaluate()
         self.model.train()
         stream = self.task.steps(self.seed, self.config.budget, self.step)
@@ -160,8 +157,7 @@ class Trainer:
         shares = [self.devices.share(batch).to(self.device) for batch in micro_batches]
         own, in_turn = tokens / self.devices.count, self.devices.in_turn
         loss, norm = update(self.forward, shares, own, self.optimizer, self.config, in_turn)
-        if self.average is not None:
-            self.average.follow(self.step)
+        self.average.follow(self.step)
         self.recent.append(self.devices.mean(loss))
         return norm
 
@@ -182,7 +178,7 @@ class Trainer:
 
     def evaluate(self) -> None:
         """The validation loss, and the best trained weights so far where they are wanted."""
-        with self.measured():
+        with self.average.applied():
             loss = validate(self.model, self.task, self.device, devices=self.devices)
             self.training.add("loss", "nats/token", loss, self.step, "valid")
             if self.config.select == "best" and self.step > 0 and loss < self.best_loss:
@@ -205,16 +201,10 @@ class Trainer:
             self.task.measurement(score, "test", here) for score in scores
         ]
 
-    def measured(self) -> AbstractContextManager[None]:
-        """The model with the weights that are evaluated: its own, or their running mean."""
-        return nullcontext() if self.average is None else self.average.applied()
-
     @property
     def chosen(self) -> dict[str, Tensor] | None:
         """The weights that are evaluated, where they are not those of the last step."""
-        if self.best is None and self.average is not None:
-            return self.average.weights
-        return self.best
+        return self.best or self.average.weights
 
     def finish(self) -> None:
         """Judge the training and leave the chosen weights in the model."""
@@ -265,7 +255,7 @@ class Trainer:
             "model": named(self.model),
             "optimizer": {key: value for key, value in slots.items() if isinstance(value, Tensor)},
             "best": self.best or {},
-            "average": {} if self.average is None else self.average.weights,
+            "average": self.average.weights or {},
             "recent": {"losses": torch.stack(self.recent)} if self.recent else {},
             "random": _random_states(self.device),
         }
@@ -295,7 +285,7 @@ class Trainer:
         self.optimizer.load_state_dict(optimizer)
         if "best" in groups:
             self.best, self.best_loss = groups["best"], facts["best_loss"]
-        if self.average is not None:
+        if self.average.weights is not None:
             restore(self.average.weights, groups["average"])
         if "recent" in groups:
             self.recent = list(groups["recent"]["losses"].to(self.device).unbind())
@@ -333,11 +323,6 @@ def score_step(steps: int) -> int | None:
 def spread(steps: int, times: int) -> set[int]:
     """So many steps, evenly spread, the last one included."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
-
-
-def _stream(seed: int, name: str) -> int:
-    """A seed for one use of randomness."""
-    return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1
 
 
 def _random_states(device: torch.device) -> dict[str, Tensor]:

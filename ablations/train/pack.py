@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice, zip_longest
@@ -28,10 +27,10 @@ from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer, Training, score_step, spread
 from model.attention import Explicit, Fused, Infinity
 from model.batch import IGNORE, PAD, Batch, cross_entropy
+from model.cells import Layer
 from model.embedding import Embedding
 from model.layers import evaluating
 from model.mixers.attention import Heads
-from model.rnn import Layer
 
 _LEAST = 1e-6  # added to a norm before it divides, as torch's own clipping does
 _FILL = {"labels": IGNORE, "inputs": PAD, "source": PAD, "segments": 0}
@@ -59,7 +58,7 @@ class Pack:
         self.optimizer = OPTIMIZER.build(config.optimizer, parameters=self.model.parameters())
         _stack(self.model, models)
         self.places = _places(self.model)
-        self.average = None if config.average is None else Average(self.model, config.average)
+        self.average = Average(self.model, config.average)
         for replica in self.replicas:
             replica.optimizer = self.optimizer  # whose rate it notes
         self.step = 0
@@ -106,8 +105,7 @@ class Pack:
             total_P += loss_P.detach()
         norm_P = self.clip()
         self.optimizer.step()
-        if self.average is not None:
-            self.average.follow(self.step)
+        self.average.follow(self.step)
         for replica, loss in zip(self.replicas, total_P.unbind(), strict=True):
             if replica in self.active:
                 replica.step = self.step
@@ -140,7 +138,7 @@ class Pack:
 
     def evaluate(self) -> None:
         """The validation loss of every replica, and its best trained weights so far."""
-        with nullcontext() if self.average is None else self.average.applied():
+        with self.average.applied():
             for replica, loss in zip(self.replicas, self.validate(), strict=True):
                 if replica not in self.active:
                     continue
@@ -159,7 +157,7 @@ class Pack:
 
     def each(self, work: Callable[[Trainer], None]) -> None:
         """Call `work` on every active replica, with its weights in its own model."""
-        with nullcontext() if self.average is None else self.average.applied():
+        with self.average.applied():
             for replica in self.active:
                 restore(replica.model, self.weights(replica))
                 work(replica)
@@ -248,29 +246,24 @@ def stacked_batches(batches: Sequence[Batch | None]) -> dict[str, Tensor]:
     real token sees it. An added row is one token long.
     """
     some = next(batch for batch in batches if batch is not None)
-    rows = max(len(batch.labels) for batch in batches if batch is not None)
+    whole = [some.map(lambda tensor: tensor[:0]) if b is None else b for b in batches]
+    rows = max(len(batch.labels) for batch in whole)
     found: dict[str, Tensor] = {}
     for name, fill in _FILL.items():
-        if (like := getattr(some, name)) is not None:
-            each = [_field(batch, name, like) for batch in batches]
+        if getattr(some, name) is not None:
+            each = [getattr(batch, name) for batch in whole]
             longest = [max(sizes) for sizes in zip(*(t.shape[1:] for t in each), strict=True)]
             found[name] = torch.stack([_grown(t, [rows, *longest], fill) for t in each])
     for name, side in _LENGTHS.items():
         if side in found:
             width = found[side].shape[2]
-            each = [_lengths(batch, name, side) for batch in batches]
+            each = [_lengths(batch, name, side) for batch in whole]
             if any(bool((lengths_B < width).any()) for lengths_B in each):
                 found[name] = torch.stack([_grown(lengths_B, [rows], 1) for lengths_B in each])
     return found
 
 
-def _field(batch: Batch | None, name: str, like: Tensor) -> Tensor:
-    return like[:0] if batch is None else getattr(batch, name)
-
-
-def _lengths(batch: Batch | None, name: str, side: str) -> Tensor:
-    if batch is None:
-        return torch.empty(0, dtype=torch.long)
+def _lengths(batch: Batch, name: str, side: str) -> Tensor:
     lengths_B: Tensor | None = getattr(batch, name)
     tokens_BT: Tensor = getattr(batch, side)
     return torch.full((len(tokens_BT),), tokens_BT.shape[1]) if lengths_B is None else lengths_B

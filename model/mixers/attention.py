@@ -28,7 +28,7 @@ class Scoring:
 
 
 class Heads(Mixer):
-    """Multi-head attention without its projections: positions, scores, KV cache."""
+    """Multi-head attention in which tokens are their own queries, keys and values."""
 
     crosses = True
 
@@ -49,19 +49,21 @@ class Heads(Mixer):
 
     def ask(self, x_BTD: Tensor) -> Tensor:
         """Queries for a memory."""
-        raise NotImplementedError
+        return self.heads(x_BTD)
 
     def offer(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory."""
-        raise NotImplementedError
+        x_BHSK = self.heads(memory_BSD)
+        return x_BHSK, x_BHSK
 
     def own(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of one sequence."""
-        raise NotImplementedError
+        x_BHTK = self.heads(x_BTD)
+        return x_BHTK, x_BHTK, x_BHTK
 
     def join(self, y_BTD: Tensor) -> Tensor:
         """The output of the concatenated heads."""
-        raise NotImplementedError
+        return y_BTD
 
     def heads(self, x_BTD: Tensor) -> Tensor:
         return x_BTD.view(*x_BTD.shape[:2], -1, self.d_head).transpose(1, 2)
@@ -198,17 +200,3 @@ class Basic(Heads):
                 [f"d_head={d_head}: without projections heads fill the width: {fill}"]
             )
         super().__init__(scoring, n_heads, n_heads, d_head, cross)
-
-    def ask(self, x_BTD: Tensor) -> Tensor:
-        return self.heads(x_BTD)
-
-    def offer(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        x_BHSK = self.heads(memory_BSD)
-        return x_BHSK, x_BHSK
-
-    def own(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x_BHTK = self.heads(x_BTD)
-        return x_BHTK, x_BHTK, x_BHTK
-
-    def join(self, y_BTD: Tensor) -> Tensor:
-        return y_BTD

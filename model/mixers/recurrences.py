@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model import rnn
+from model import cells
+from model.cells import CellState, RecurrentLayer
 from model.config import ConfigError
 from model.layers import Joint
 from model.mixers import MIXER, Context, Mixer, MixerState
-from model.rnn import CellState, RecurrentLayer
 
 
 class Recurrence(Mixer):
@@ -40,13 +40,11 @@ class Recurrence(Mixer):
         self, x_BTD: Tensor, context: Context, state: MixerState | None = None
     ) -> tuple[Tensor, MixerState | None]:
         assert context.causal == (self.back is None), "built for another direction"
-        zero = self.ahead.start(x_BTD.new_empty(len(x_BTD), self.ahead.hidden_size))
         if self.back is None:
-            y_BTD, after = self.ahead.run(x_BTD, state or zero)
+            y_BTD, after = self.ahead.run(x_BTD, state or self.ahead.start(x_BTD))
             return y_BTD, None if state is None else after
-        ahead, _ = self.ahead.run(x_BTD, zero)
-        back, _ = self.back.run(rnn.reverse(x_BTD, context.lengths), zero)
-        return torch.cat((ahead, rnn.reverse(back, context.lengths)), dim=-1), None
+        both = cells.both_ways(self.ahead, self.back, x_BTD, context.lengths)
+        return torch.cat(both, dim=-1), None
 
 
 class OfCells(Recurrence):
@@ -62,21 +60,21 @@ class OfCells(Recurrence):
 class RNNMixer(OfCells):
     """h = tanh(W x + U h'): the plain recurrence (Elman 1990)."""
 
-    Config, layer = rnn.Form, rnn.RNN
+    Config, layer = cells.Form, cells.RNN
 
 
 @MIXER.register("gru")
 class GRUMixer(OfCells):
     """Gates decide what of the state stays (Cho et al. 2014)."""
 
-    Config, layer = rnn.Form, rnn.GRU
+    Config, layer = cells.Form, cells.GRU
 
 
 @MIXER.register("lstm")
 class LSTMMixer(OfCells):
     """A gated cell besides the hidden state (Hochreiter & Schmidhuber 1997)."""
 
-    Config, layer = rnn.LSTM.Config, rnn.LSTM
+    Config, layer = cells.LSTM.Config, cells.LSTM
 
 
 def scan(keep_BTH: Tensor, add_BTH: Tensor) -> Tensor:
@@ -103,8 +101,8 @@ class MinimalLayer(nn.Module):
         self.hidden_size = d_hidden
         self.gates = Joint(d_in, {"update": d_hidden, "new": d_hidden}, bias=True)
 
-    def start(self, like_BH: Tensor) -> CellState:
-        return (torch.zeros_like(like_BH),)
+    def start(self, like: Tensor) -> CellState:
+        return (like.new_zeros(len(like), self.hidden_size),)
 
     def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         update_BTH, new_BTH = self.gates(x_BTD)

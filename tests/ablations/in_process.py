@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ablations.launch import Job, Launcher, Outcome, Progress, failure, resolve
 
@@ -33,8 +33,8 @@ class InProcess(Launcher):
 
         self._ready.append(self.work(job, report))
 
-    def _stop(self, names: Sequence[str]) -> None:
-        assert not names
+    def _stop(self) -> None:
+        assert not self._running
 
     def work(self, job: Job, report: Callable[[float, str], None]) -> Outcome:
         try:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from ablations.config import interpolated, override, parse_overrides, read_yaml
 from model.config import ConfigError
@@ -140,7 +139,7 @@ def test_what_replaces_leaks_nothing_of_its_sibling() -> None:
 
 
 def test_a_reference_takes_the_value_that_stands_there() -> None:
-    tree = OmegaConf.create({"model": {"d_model": 32, "position": {"name": "none"}}})
+    tree = {"model": {"d_model": 32, "position": {"name": "none"}}}
     written = {"a": "${model.d_model}", "b": [{"c": "${model.position}"}], "d": "$5", "e": 1.5}
     assert interpolated(written, tree, "model") == {
         "a": 32,

@@ -80,13 +80,6 @@ def test_seeds_come_last_and_move_nothing_else(ask: Ask) -> None:
     assert len({trial.id for trial in four}) == 4
 
 
-def test_a_part_that_replaces_leaves_no_option_of_the_old_one(ask: Ask) -> None:
-    file = ask(variants={"with": {}, "without": {"model.position": {"name": "none"}}})
-    with_options, without = settings_of(file, "model.position")
-    assert with_options["base"] == 10000.0
-    assert without == {"name": "none"}
-
-
 def test_a_variant_gets_as_many_steps_as_fit_into_the_time_of_its_baseline(ask: Ask) -> None:
     settings = {**LEAN["settings"], "train.schedule": {"name": "linear", "warmup": 20}}
     file = ask(settings=settings, step_times={"without": 0.8})

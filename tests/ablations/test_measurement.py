@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import ablations.benchmarks.throughput
+import ablations.measurement
 import ablations.worker
 from ablations.jobs import RunConfig
 from ablations.measurement import (
@@ -108,7 +109,7 @@ def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
     task: G2P, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    real = ablations.benchmarks.throughput.build
+    real = ablations.measurement.build
 
     def watched(*given: Any) -> nn.Module:
         model = real(*given)
@@ -119,7 +120,7 @@ def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
         )
         return model
 
-    monkeypatch.setattr(ablations.benchmarks.throughput, "build", watched)
+    monkeypatch.setattr(ablations.measurement, "build", watched)
     at: Place = {"length": 7, "batch": 3, "pass": "forward"}
     discover().build("throughput").prepare({**RECURRENT, "train": {}}, task, CPU, at)()
     assert seen == [(False, (3, 7, task.target_size), False)]
@@ -166,22 +167,6 @@ def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Measu
     taken = told["measurements"].items()
     assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
     return {t: [Measurement(**r) for r in measurements] for t, measurements in taken}, control.id
-
-
-def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
-    found, _ = session(ask)
-    assert len(found) == 2
-    for time, first in found.values():
-        assert (first.metric, first.unit) == ("first_call", "s")
-        assert first.value is not None
-        assert (time.metric, time.unit) == ("step_time", "s")
-        assert len(time.samples) == len(time.baseline_samples) == len(time.baseline_again) == 2
-        assert first.coordinates == time.coordinates == HERE
-    paired = [
-        (measurements[0].baseline_samples, measurements[0].baseline_again)
-        for measurements in found.values()
-    ]
-    assert paired[0] == paired[1]
 
 
 def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(

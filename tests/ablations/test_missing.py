@@ -12,12 +12,11 @@ from torch import nn
 from ablations.expand import Trial
 from ablations.missing import missing, untimed
 from ablations.plan import Plan
-from ablations.store.record import Measurement, Record
+from ablations.store.record import Measurement
 from ablations.store.results import Results
 from ablations.train.checkpoint import save_weights, stamp_for
 
 Ask = Callable[..., str]
-HERE = {"length": 16, "batch": 64, "pass": "training"}  # where nothing else is asked
 
 
 def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, list[str]]:
@@ -30,15 +29,9 @@ def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, l
     }
 
 
-def beside_of(against: str, at: Mapping[str, Any] = HERE) -> Measurement:
-    return Measurement(
-        "step_time",
-        "s",
-        coordinates=dict(at),
-        samples=[1.0],
-        baseline_samples=[1.0],
-        baseline=against,
-    )
+def time_beside(baseline: str, at: Mapping[str, Any]) -> Measurement:
+    times = {"samples": [1.0], "baseline_samples": [1.0], "baseline": baseline}
+    return Measurement("step_time", "s", coordinates=dict(at), **times)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -81,17 +74,6 @@ def test_a_failed_trial_is_tried_again_only_when_asked_and_one_that_went_badly_n
             assert lacks(plan, results, "failed") == {**expected, "train": [bad.id]}
 
 
-def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
-    plan: Plan, results: Results
-) -> None:
-    kept, lost = plan.trials.values()
-    for want in (kept, lost):
-        results.write(record_of(want, sources={}))
-    keep_weights(kept, results)
-    found = lacks(plan, results)
-    assert (found["measure"], found["train"]) == ([kept.id], [lost.id])
-
-
 def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results) -> None:
     plan = planned(ask(sources=BOTH), seeds=[0, 1])
     for want in plan.trials.values():
@@ -102,44 +84,35 @@ def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results)
     assert len(timed) == 2
 
 
-def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) -> None:
-    plan = planned(ask(sources=BOTH))
-    control, rival = plan.trials.values()
-
-    def timed(against: str, made_by: dict[str, str] | None = None) -> Record:
-        record = record_of(rival)
-        measurement = beside_of(against)
-        record.take("throughput", made_by or rival.source_code("throughput"), [measurement])
-        session = {"source": "throughput", "baseline": against, "code": beside}
-        record.env["sessions"] = {"a": session}
-        return record
-
-    beside = dict(control.code)
-    lacking = {("throughput", control.id): [HERE]}
-    assert untimed(rival, None, {}) == untimed(rival, record_of(rival, status="error"), {}) == {}
-    assert untimed(rival, record_of(rival), plan.trials) == lacking
-    assert untimed(rival, timed("another"), plan.trials) == lacking
-    assert untimed(rival, timed(control.id), plan.trials) == {}
-    other = timed(control.id, {"ablations/benchmarks/session.py": "before"})
-    assert untimed(rival, other, plan.trials) == lacking
-    beside = {**beside, "model/residual.py": "x"}  # which has changed since
-    assert untimed(rival, timed(control.id), plan.trials) == lacking
-
-
-def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
+def test_a_time_is_lacking_until_it_was_taken_there_by_this_code_beside_that_baseline(
+    ask: Ask,
+) -> None:
     points = {"throughput": {"length": [4, 8, 16], "pass": ["forward", "training"]}}
     plan = planned(ask(sources=BOTH, benchmarks=points))
     control, rival = plan.trials.values()
     pair = ("throughput", control.id)
-    first, *others = rival.timings[pair]
-    assert len(others) == 5
-    record = record_of(rival)
-    record.take("throughput", rival.source_code("throughput"), [beside_of(control.id, first)])
-    session = {"source": "throughput", "baseline": control.id, "code": control.code}
-    record.env["sessions"] = {"a": session}
-    assert untimed(rival, record, plan.trials) == {pair: others}
-    record.sources["throughput"] = {"ablations/benchmarks/session.py": "before"}
-    assert untimed(rival, record, plan.trials) == {pair: [first, *others]}
+    first, *others = every = rival.timings[pair]
+    assert len(every) == 6
+
+    def lacking(
+        against: str = control.id, made_by: Mapping[str, str] | None = None, **beside: str
+    ) -> Any:
+        """Where the first place was timed so."""
+        record = record_of(rival)
+        record.take("layer", {}, [time_beside(control.id, others[0])])  # which is another time
+        taken = {**(made_by or rival.source_code("throughput"))}
+        record.take("throughput", taken, [time_beside(against, first)])
+        code = {**control.code, **beside}
+        session = {"source": "throughput", "baseline": against, "code": code}
+        record.env["sessions"] = {"a": session}
+        return untimed(rival, record, plan.trials)[pair]
+
+    assert untimed(rival, None, {}) == untimed(rival, record_of(rival, status="error"), {}) == {}
+    assert untimed(rival, record_of(rival), plan.trials) == {pair: every}
+    assert lacking() == others
+    assert lacking("another") == every
+    assert lacking(made_by={"ablations/benchmarks/session.py": "before"}) == every
+    assert lacking(**{"model/residual.py": "x"}) == every, "the baseline's code has changed since"
 
 
 def test_what_a_probe_lacks_needs_no_weights(ask: Ask, results: Results) -> None:
@@ -166,11 +139,14 @@ def keep_weights(want: Trial, results: Results) -> None:
 def test_a_measure_that_other_code_has_taken_is_taken_again_without_training(
     plan: Plan, results: Results
 ) -> None:
-    """Fault 44 where nothing is run."""
+    """Fault 44 where nothing is run; and one that was never taken."""
     kept, lost = plan.trials.values()
-    for want in (kept, lost):
-        results.write(record_of(want, sources=OTHER))
-    keep_weights(kept, results)
+    for sources in ({}, OTHER):
+        for want in (kept, lost):
+            results.write(record_of(want, sources=sources))
+        keep_weights(kept, results)
+        found = lacks(plan, results)
+        assert (found["measure"], found["train"]) == ([kept.id], [] if sources else [lost.id])
     expected = {"train": [], "measure": [kept.id], "stale": [lost.id], "failed": []}
     assert lacks(plan, results) == expected
     assert lacks(plan, results, "stale") == {**expected, "train": [lost.id]}

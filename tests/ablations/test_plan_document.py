@@ -12,7 +12,7 @@ from small_plans import BOTH, POST, planned
 
 from ablations.config import parse_overrides
 from ablations.plan import make_plan, seeds_of
-from ablations.plan_document import document, joined, merge_into
+from ablations.plan_document import document, merge_into
 from ablations.spec import experiments
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -60,25 +60,20 @@ def test_what_is_written_is_what_a_folder_takes_and_reads_back(ask: Ask, tmp_pat
     assert set(read["experiments"]["small"]) == set(keys.split())
 
 
-def test_seeds_that_are_asked_later_form_a_batch_of_their_own_unless_the_last_has_too_few() -> None:
-    assert joined([], [300]) == [[300]]
-    assert joined([[300]], range(300, 305)) == [[300, 301, 302, 303, 304]]
-    assert joined([[300, 301]], [301, 302]) == [[300, 301, 302]]
-    first = [[300, 301, 302]]
-    assert joined(first, [300, 301]) == first
-    assert joined(first, [304, 303]) == [*first, [303, 304]]
-    assert joined([*first, [303, 304]], [305, 306]) == [*first, [303, 304, 305, 306]]
-    assert first == [[300, 301, 302]]
-
-
 def test_more_seeds_after_a_whole_run_are_a_batch_and_a_changed_question_begins_anew(
     ask: Ask, tmp_path: Path
 ) -> None:
     results = Results(tmp_path / "out")
-    for seeds in ([300, 301, 302], [303, 304], [300]):
+    first = [300, 301, 302]
+    for seeds, batches in [
+        (first, [first]),
+        ([304, 303], [first, [303, 304]]),
+        ([300], [first, [303, 304]]),
+        ([305, 306], [first, [303, 304, 305, 306]]),
+    ]:
         merge_into(results, planned(ask(), seeds=seeds))
-    (entry,) = results.read_plan()["experiments"].values()
-    assert entry["seed_batches"] == [[300, 301, 302], [303, 304]]
+        (entry,) = results.read_plan()["experiments"].values()
+        assert entry["seed_batches"] == batches
     merge_into(results, planned(ask(settings={**SETTINGS, "train.steps": 5}), seeds=[300, 301]))
     (entry,) = results.read_plan()["experiments"].values()
     assert entry["seed_batches"] == [[300, 301]]
@@ -95,7 +90,10 @@ def test_seeds_that_are_asked_later_join_those_before(ask: Ask, tmp_path: Path) 
             merge_into(results, planned(file, seeds=seeds))
         seeds = sorted({seed for run in runs for seed in run})
         cells = document(planned(file, seeds=seeds))["small"]["trials"]
-        assert results.read_plan()["experiments"]["small"]["trials"] == cells, runs
+        read = results.read_plan()["experiments"]["small"]
+        assert read["trials"] == cells, runs
+        (batch,) = read["seed_batches"]  # so few give no verdict alone
+        assert sorted(batch) == seeds
 
 
 def test_a_table_of_other_settings_takes_the_place_of_the_first_and_that_is_said(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -135,18 +135,6 @@ def test_what_is_too_long_for_a_profile_runs_where_it_is_asked_for_by_its_own_na
     ]
 
 
-def test_every_variant_is_asked_for_at_every_profile(ask: Ask) -> None:
-    variants = {
-        "with": {},
-        "without": {"model.position": "none"},
-        "post": {"model.residual": "post"},
-    }
-    claim = {"id": "position.needed", "predicts": [{"worse": "without"}]}
-    for profile in PROFILES:
-        plan = make_plan([ask(variants=variants, claims=[claim])], profile, {}, [300])
-        assert {trial.variant for trial in plan.trials.values()} == set(variants)
-
-
 def test_a_key_that_went_answers_with_what_replaces_it(tmp_path: Path) -> None:
     file = tmp_path / "old.yaml"
     for key, fix in RETIRED.items():
@@ -169,20 +157,6 @@ def test_a_measure_of_another_kind_is_sent_where_it_belongs(ask: Ask) -> None:
 
 
 # Profiles.
-
-
-def profile(text: str, required: Collection[str] = ("train.steps",)) -> Profile:
-    return Profile("tiny", 1, {}, parse_yaml(text, "tiny.yaml"), list(required))
-
-
-def test_a_task_that_a_small_profile_does_not_make_small_is_refused() -> None:
-    for text in ("", "mine:\n", "mine: {model.depth: 1}\n"):
-        spent = profile(f"copy: {{train.steps: 4}}\n{text}")
-        said = problem_of(lambda spent=spent: spent.of("mine", ()))
-        assert said.startswith("tiny.yaml")
-        assert "no train.steps for the task 'mine', which would run at full size" in said
-        assert "add `mine: {train.steps: …}` to ablations/profiles/tiny.yaml" in said
-        assert "or write train.steps=… on the command line" in said
 
 
 def test_every_task_has_a_small_size() -> None:
@@ -212,10 +186,14 @@ def test_a_plan_is_refused_before_it_would_train_at_full_size(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}
-    small = profile("")
-    monkeypatch.setattr("ablations.plan.read_profile", lambda _: small)
-    with pytest.raises(ConfigError, match=r"tiny\.yaml\S*: no train\.steps for the task 'g2p'"):
-        make_plan([ask(settings=sizes)], "tiny", {}, [0])
+    for text in ("", "g2p:\n", "copy: {train.steps: 4}\ng2p: {model.depth: 1}\n"):
+        small = Profile("tiny", 1, {}, parse_yaml(text, "tiny.yaml"), ["train.steps"])
+        monkeypatch.setattr("ablations.plan.read_profile", lambda _, small=small: small)
+        said = problem_of(lambda: make_plan([ask(settings=sizes)], "tiny", {}, [0]))
+        assert said.startswith("small: tiny.yaml")
+        assert "no train.steps for the task 'g2p', which would run at full size" in said
+        assert "add `g2p: {train.steps: …}` to ablations/profiles/tiny.yaml" in said
+        assert "or write train.steps=… on the command line" in said
     typed = make_plan([ask(settings=sizes)], "tiny", {"train.steps": 4}, [0])
     given = make_plan([ask(settings={**sizes, "train.steps": 4})], "tiny", {}, [0])
     assert set(typed.trials) == set(given.trials)
@@ -265,10 +243,6 @@ def at(benchmark: str = "layer", timing: dict[str, Any] | None = None, **points:
     return where_timed(benchmark, points, **(timing or {}))
 
 
-def lengths(values: list[int], **timing: Any) -> list[int]:
-    return [place["length"] for place in at(timing=timing, length=values)]
-
-
 def test_what_is_not_asked_is_where_the_benchmark_says() -> None:
     assert at() == [{"length": 64, "batch": 1, "pass": "training"}]
     assert at("decode") == [{"position": 32, "batch": 1, "cache": "kept"}]
@@ -281,19 +255,19 @@ def test_a_budget_of_tokens_makes_the_batch() -> None:
     assert {p["tokens"] for p in found} == {64}
 
 
-def test_a_thinned_walk_keeps_its_ends_and_is_spread_evenly() -> None:
+def test_a_walk_goes_as_far_as_its_profile_and_is_thinned_evenly_between_its_ends() -> None:
     values = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
-    assert lengths(values, lengths=5) == [32, 128, 512, 2048, 8192]
-    assert lengths(values, lengths=3) == [32, 512, 8192]
-    assert lengths(values, lengths=2) == [32, 8192]
-    assert lengths(values, lengths=9) == lengths(values, lengths=20) == values
-
-
-def test_what_is_longer_than_a_profile_goes_is_left_out_before_it_is_thinned() -> None:
-    values = [16, 32, 64, 128, 256]
-    assert lengths(values, longest=128) == [16, 32, 64, 128]
-    assert lengths(values, longest=100, lengths=2) == [16, 64]
-    assert lengths(values, longest=1) == [16], "one is left to be timed"
+    for timing, kept in [
+        ({"lengths": 5}, [32, 128, 512, 2048, 8192]),
+        ({"lengths": 3}, [32, 512, 8192]),
+        ({"lengths": 2}, [32, 8192]),
+        ({"lengths": 9}, values),
+        ({"lengths": 20}, values),
+        ({"longest": 256}, [32, 64, 128, 256]),
+        ({"longest": 200, "lengths": 2}, [32, 128]),
+        ({"longest": 1}, [32]),  # one is left to be timed
+    ]:
+        assert [place["length"] for place in at(timing=timing, length=values)] == kept
 
 
 def test_only_the_walked_coordinate_is_thinned() -> None:

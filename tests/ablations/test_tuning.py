@@ -18,7 +18,6 @@ from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.tuning import (
     Choice,
-    Tried,
     choose,
     committed,
     grid_of,
@@ -46,8 +45,11 @@ def variants(file: str, profile: str = "smoke") -> list[Trial]:
     return as_written(read_experiment(Path(file)), read_profile(profile), {})
 
 
-def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:
-    return [Tried({RATE: rate}, list(pair)) for rate, pair in zip(RATES, losses, strict=False)]
+def tried(*losses: tuple[float | None, float | None]) -> list[dict[str, Any]]:
+    return [
+        {"set": {RATE: rate}, "losses": list(pair)}
+        for rate, pair in zip(RATES, losses, strict=False)
+    ]
 
 
 def chosen(file: str, *losses: tuple[float | None, float | None]) -> Choice:
@@ -213,7 +215,7 @@ def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
     stored.read = lambda _: record  # type: ignore[method-assign]
     trials = tuning_trials(variants(file)[0], read_experiment(Path(file)))
     found = losses_of(trials, stored)
-    assert [each.losses for each in found] == [[loss, loss]] * len(RATES)
+    assert [each["losses"] for each in found] == [[loss, loss]] * len(RATES)
 
 
 def test_what_no_claim_compares_may_run_untuned_beside_what_is_tuned(

@@ -87,6 +87,7 @@ class Folder:
                 **{"variant": label, "seed": seed, "factors": factors, "sources": ["quality"]},
                 "id": self.trial(label, seed, factors, trained),
                 "settings": self.described(label, seed, factors, trained).settings,
+                "work": float(trained),
             }
             for factors in crossings
             for label in labels

@@ -194,14 +194,17 @@ def test_the_page_is_the_same_when_made_again_and_tells_machines_and_code_apart(
 
 
 def test_a_pass_is_complete_when_every_table_has_its_seed(folder: Any) -> None:
+    """Seeds of what is not trained are of no pass, unless there is nothing else."""
     folder.ablation("width", ["64", "128"], seeds=[300, 301, 302])
     folder.ablation("depth", ["2", "4"], seeds=[300])
+    folder.ablation("counted", ["2", "4"], trained=False, seeds=range(300, 310))
     for label, seeds in (("64", (300, 301, 302)), ("128", (300, 302)), ("2", (300,))):
         for seed in seeds:
             folder.record(label, seed, 0.2)
     loaded = gather(folder.root).loaded
     assert loaded.passes() == (0, 3)
     assert loaded.passes(["width"]) == (1, 3)
+    assert loaded.passes(["counted"]) == (0, 10)
     folder.record("4", 300, 0.2)
     assert gather(folder.root).loaded.passes() == (1, 3)
 

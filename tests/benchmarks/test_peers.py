@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from ablations.benchmarks.session import TimingConfig
-from model.flops import flops_per_token
-from model.generate import Question, generate
+from model.flops import count
+from model.generate import Question, greedy
 
 # Other libraries' warnings are their own business here.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -61,7 +61,7 @@ def test_the_decoder_beside_its_peers(
     calls = {name: prepare(peer, tokens(size)) for name, peer in built.items()}
     seconds, ratios = beside({**calls, "matrix product": matrix_product()}, TIMING)
     with torch.device("meta"):
-        work = flops_per_token(peers.ours(size).model, None, size.length)
+        work = count(peers.ours(size).model, None, size.length).flops_per_token
     work *= size.length * size.batch * (3 if what == "training step" else 1)
     share = work / seconds["ours"] * seconds["matrix product"] / (2 * GEMM**3)
     with capsys.disabled():
@@ -76,16 +76,19 @@ def test_the_decoder_beside_its_peers(
 
 @pytest.mark.parametrize("batch", [1, 16])
 def test_cached_greedy_generation_beside_hugging_face(
-    beside: Any, capsys: pytest.CaptureFixture[str], batch: int
+    beside: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
 ) -> None:
     size = peers.Size(128, 4, 4, 160, batch)
     mine, theirs = peers.ours(size), peers.hugging_face(size)
     prompt, new = tokens(size)[:, :32].contiguous(), 96
 
-    def ask_ours() -> None:  # EOS is never chosen, so both write every token
-        generate(
-            mine.model, Question(prompt=prompt), new, lambda logits: logits[:, 3:].argmax(-1) + 3
-        )
+    monkeypatch.setattr("model.generate.EOS", -1)  # never chosen, so both write every token
+
+    def ask_ours() -> None:
+        greedy(mine.model, Question(prompt=prompt), new)
 
     def ask_theirs() -> None:
         theirs.model.eval()

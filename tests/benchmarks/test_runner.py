@@ -26,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("all_cores")
 def plan() -> Iterator[Plan]:
     """A real smoke sweep, without the timing sessions: those have the machine to themselves."""
     plan = make_plan(QUESTIONS, "smoke", {}, [0, 1])
-    for want in plan.trials.values():
-        want.timings.clear()
-    with announce(want.config["task"] for want in plan.trials.values()):
+    for trial in plan.trials.values():
+        trial.timings.clear()
+    with announce(trial.config["task"] for trial in plan.trials.values()):
         yield plan
 
 

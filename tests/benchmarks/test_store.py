@@ -48,19 +48,19 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     folder = tmp_path_factory.mktemp("real")
     plan, results = planned(folder, len(VARIANTS)), Results(folder / "out")
     merge_into(results, plan)
-    want = next(iter(plan.trials.values()))
-    job = TrainingJob([want], RunConfig(plan, results, "cpu", [])).job()
+    trial = next(iter(plan.trials.values()))
+    job = TrainingJob([trial], RunConfig(plan, results, "cpu", [])).job()
     assert job is not None
-    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.id])
+    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[trial.id])
     assert len(record.measurements) > 20
     return record
 
 
-def stored(record: Record, want: Trial) -> bytes:
+def stored(record: Record, trial: Trial) -> bytes:
     """The same record as another trial's."""
-    env = {**record.env, "code": want.code}
-    taken = {name: want.source_code(name) for name in want.sources}
-    other = replace(record, trial=want.id, config=want.config, env=env, sources=taken)
+    env = {**record.env, "code": trial.code}
+    taken = {name: trial.source_code(name) for name in trial.sources}
+    other = replace(record, id=trial.id, config=trial.config, env=env, sources=taken)
     return encode(other.to_dict())
 
 
@@ -80,9 +80,9 @@ def test_a_finished_sweep_is_recognised(
     results = Results(tmp_path / "out")
     results.trials.mkdir(parents=True)
     plan = planned(tmp_path, trials)
-    for want in plan.trials.values():
-        results.path(want.id).write_bytes(stored(real, want))
-    size = results.path(want.id).stat().st_size
+    for trial in plan.trials.values():
+        results.path(trial.id).write_bytes(stored(real, trial))
+    size = results.path(trial.id).stat().st_size
     run(RunConfig(planned(tmp_path, trials), results, "cpu"), IDLE)  # writes the plan
     spent = []
 
@@ -93,8 +93,8 @@ def test_a_finished_sweep_is_recognised(
 
     benchmark.pedantic(recognise, setup=forget, rounds=3)
     begun = time.process_time()
-    for trial in plan.trials:
-        assert results.read(trial) is not None
+    for name in plan.trials:
+        assert results.read(name) is not None
     each = (time.process_time() - begun) / trials
     benchmark.extra_info.update(record_bytes=size, cpu_seconds=min(spent), read_seconds=each)
     with capsys.disabled():

@@ -1,4 +1,4 @@
-"""The contracts: what holds for every model, whatever parts it is made of.
+"""The contracts: what holds for every model, whatever components it is made of.
 
 Each takes a subject and fails with an AssertionError that says in words what does not hold.
 """
@@ -127,7 +127,7 @@ DECLARED = "sees_order=True in RECIPES of tests/contracts/contract_subjects.py"
 
 
 def sees_order_as_declared(subject: Subject) -> None:
-    """Where no part sees order, a reordered source gives the reordered memory, and only there."""
+    """A reordered source gives the reordered memory where no component sees order, only there."""
     model = subject.moved(subject.without_positions)
     batch = single(sample(subject), 0)
     source = batch.source

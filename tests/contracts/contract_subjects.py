@@ -35,10 +35,10 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Recipe:
-    """What it takes to try a part, where the tiny encoder-decoder does not serve."""
+    """What it takes to try a component, where the tiny encoder-decoder does not serve."""
 
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of the model around it
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the part itself
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the component itself
     kind: str = "encoder_decoder"
     sees_order: bool = False  # whether a source in another order is more than its memory reordered
     hides: bool = True  # whether what must not be seen is hidden; else it is there for a claim
@@ -70,9 +70,9 @@ class Subject:
     kind: str
     sees_order: bool
     hides: bool
-    without_positions: dict[str, Any]  # the same, where only the part itself can tell the order
+    without_positions: dict[str, Any]  # where only the component itself can tell the order
     others: tuple[dict[str, Any], ...]  # other options, other sizes
-    pairs: tuple[dict[str, Any], ...]  # differ from it in one part
+    pairs: tuple[dict[str, Any], ...]  # differ from it in one component
 
     @property
     def reads_source(self) -> bool:
@@ -98,9 +98,9 @@ class Subject:
         """The model with its first values; building is slow, so all tests share it."""
         return _fresh(json.dumps(written or self.written), self.sizes)
 
-    def moved(self, written: dict[str, Any] | None = None) -> nn.Module:
-        """In double precision, every parameter moved: a part that starts at zero shows its work."""
-        return _moved(json.dumps(written or self.written), self.sizes)
+    def moved(self, written: dict[str, Any] | None = None, seed: int = 0) -> nn.Module:
+        """In double precision, every parameter moved: what starts at zero shows its work."""
+        return _moved(json.dumps(written or self.written), self.sizes, seed)
 
     @property
     def sizes(self) -> tuple[int | None, int]:
@@ -110,14 +110,14 @@ class Subject:
 
 
 @functools.cache
-def _fresh(written: str, sizes: tuple[int | None, int]) -> nn.Module:
-    return build(json.loads(written), *sizes, seed=0).eval()
+def _fresh(written: str, sizes: tuple[int | None, int], seed: int = 0) -> nn.Module:
+    return build(json.loads(written), *sizes, seed).eval()
 
 
 @functools.cache
-def _moved(written: str, sizes: tuple[int | None, int]) -> nn.Module:
-    model = copy.deepcopy(_fresh(written, sizes)).double()
-    generator = torch.Generator().manual_seed(0)
+def _moved(written: str, sizes: tuple[int | None, int], seed: int) -> nn.Module:
+    model = copy.deepcopy(_fresh(written, sizes, seed)).double()
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
@@ -126,7 +126,7 @@ def _moved(written: str, sizes: tuple[int | None, int]) -> nn.Module:
 
 
 def around(registry: Registry, name: str, kind: str | None = None, **changes: Any) -> Subject:
-    """The subject that has this part in its place and is tiny otherwise."""
+    """The subject that has this component in its place and is tiny otherwise."""
     needs = recipe(registry, name)
     choice = {"name": name, **needs.options}
     words = [f"{key}:{_short(value)}" for key, value in changes.items()]
@@ -140,7 +140,7 @@ def around(registry: Registry, name: str, kind: str | None = None, **changes: An
         return {key: value for key, value in sizes.items() if key in known} | placed
 
     written = tiny(choice)
-    resolve(written)  # a ConfigError: say in RECIPES what the part needs
+    resolve(written)  # a ConfigError: say in RECIPES what it needs
     places = fields(MODEL.component(written["name"]).Config)
     has_positions = any(place.metadata.get("registry") is POSITION for place in places)
     is_free = has_positions and registry is not POSITION
@@ -183,15 +183,15 @@ def _default(registry: Registry) -> dict[str, Any]:
 
 def _home(registry: Registry) -> tuple[Registry, str, str]:
     for host in REGISTRIES:
-        for name, part in host.components.items():
-            for place in fields(getattr(part, "Config", NoOptions)):
+        for name, component in host.components.items():
+            for place in fields(getattr(component, "Config", NoOptions)):
                 if place.metadata.get("registry") is registry:
                     return host, name, place.name
     raise LookupError(f"no Config has a place for a {registry.word}: a field with choice(…)")
 
 
 def _altered(registry: Registry, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The part with each number doubled and each switch turned, as far as it allows that."""
+    """The choice with each number doubled and each switch turned, as far as it allows that."""
     changed = {"name": choice["name"]} if registry is MODEL else registry.resolve(choice)
     for option, value in list(changed.items()):
         if isinstance(value, bool | int | float):
@@ -205,21 +205,23 @@ def every_subject() -> list[Subject]:
     """One for each component; a model comes in each of its kinds."""
     subjects = []
     for registry in REGISTRIES:
-        for name, part in sorted(registry.components.items()):
-            kinds = get_args(get_type_hints(part.Config).get("kind")) if registry is MODEL else ()
+        for name, component in sorted(registry.components.items()):
+            kinds = (
+                get_args(get_type_hints(component.Config).get("kind")) if registry is MODEL else ()
+            )
             subjects += [around(registry, name, kind) for kind in kinds or [None]]
     return [*subjects, *variants()]
 
 
 def combined(row: Mapping[str, str]) -> Subject:
-    """A transformer of this kind with a part of the reader's choice in several places at once."""
+    """A transformer of this kind with these components."""
     chosen = [(registry, row[registry.word]) for registry in REGISTRIES if registry.word in row]
-    parts = {each.word: {"name": name, **recipe(each, name).options} for each, name in chosen}
-    return around(MODEL, "transformer", row["kind"], **parts)
+    choices = {each.word: {"name": name, **recipe(each, name).options} for each, name in chosen}
+    return around(MODEL, "transformer", row["kind"], **choices)
 
 
 def variants() -> Iterator[Subject]:
-    """Whole models that no single part shows: tied tables, and every way to pool."""
+    """Whole models that no single component shows: tied tables, and every way to pool."""
     yield around(MODEL, "transformer", tied="output")
     yield around(MODEL, "transformer", tied="all")
     yield around(MODEL, "recurrent", tied=True)

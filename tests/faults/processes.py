@@ -23,9 +23,10 @@ def start(
     stdout: int = subprocess.PIPE,
 ) -> subprocess.Popen[str]:
     """Python with these words; it is ended with the test, as all in `drivers` are."""
+    temporary = os.environ["XDG_CACHE_HOME"]  # what a killed driver leaves goes with the tests
     driver = subprocess.Popen(
         [sys.executable, *words],
-        env=os.environ | {"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": path, "TMPDIR": temporary},
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,

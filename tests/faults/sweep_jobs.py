@@ -31,5 +31,5 @@ def toy_plan(trials: dict[str, dict[str, Any]], *sources: str) -> Plan:
     for name, does in trials.items():
         config = {"seed": 0, "train": {"steps": 1, "batch_tokens": 1}, **does}
         sections = {"kind": does.get("kind", "")}
-        plan.add([ToyTrial(name, "toy", name, {}, 0, config, sections, "", sources=sources)])
+        plan.add([ToyTrial(name, "toy", name, {}, 0, config, sections, {}, sources=sources)])
     return plan

@@ -90,18 +90,6 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
 # Steps and data.
 
 
-def test_steps_and_data_that_cannot_be_are_one_line(ask: Ask, say: Say) -> None:
-    """Fault 31."""
-    for override, words in (
-        ("train.steps=0", "steps=0"),
-        ("task.words=0", "words=0"),
-        ("train.batch_tokens=0", "tokens"),
-    ):
-        settings = {key: value for key, value in SETTINGS.items() if not override.startswith(key)}
-        code, (line,) = say("run", ask(settings=settings), "--profile", "smoke", override)
-        assert (code, words in line) == (2, True), line
-
-
 PAIRS = b"cat\tK AE T\ndog\tD AO G\n"
 
 

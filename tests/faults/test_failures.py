@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,18 +17,22 @@ from sweep_jobs import toy_plan
 from torch import nn
 
 from ablations.benchmark_jobs import BenchmarkJob
+from ablations.commands import main
 from ablations.jobs import TIMING, RunConfig, TrainingJob
 from ablations.launch import Event, Outcome
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
 from ablations.missing import missing
+from ablations.plan import make_plan
 from ablations.runner import run
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
+from ablations.tasks.task import MOST, announce, announced
 from ablations.train.checkpoint import save_weights, stamp_for
 
+Ask = Callable[..., str]
 Sweep = Callable[..., Counter[str]]
 TOY, ANOTHER = {"toy": "1"}, {"toy": "2"}  # which code made a record
 LOSS = Measurement("loss", "nats/token", 0.25, split="valid")
@@ -182,3 +189,92 @@ def test_nothing_is_trained_beside_another_sweeps_timing(
         assert other.take(TIMING)
         assert sweep({"a": {}}) == {"ok": 1}
     assert waits == [None, None, None]
+
+
+# A model that is too large for this machine.
+
+TRILLIONS = {"model.d_model": 1_000_000}  # of weights
+
+
+@pytest.fixture
+def file(ask: Ask) -> str:
+    return ask(variants={"with": {}, "huge": TRILLIONS}, baseline="huge")
+
+
+def test_one_variant_too_large_to_allocate_is_out_of_memory_and_the_others_are_trained(
+    file: str, results: Results, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 46."""
+    folder = ("--profile", "smoke", "--seeds", "0-0", "--results", str(results.root))
+    assert main(["run", file, *folder, "--jobs", "2", "--device", "cpu"]) == 1
+    assert "days" not in capfd.readouterr().err, "what cannot be trained takes no time"
+    plan = make_plan([file], "smoke", {}, [0])
+    records = {want.title: results.read(want.id) for want in plan.trials.values()}
+    ended = {title: record.status for title, record in records.items() if record}
+    assert ended["small:huge seed 0"] == "oom"
+    assert ended["small:with seed 0"] in ("ok", "stuck")
+
+
+def test_a_plan_answers_though_a_variant_is_too_large_to_be_tried(
+    file: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 46."""
+    folder = ["--results", str(tmp_path / "no")]
+    words = ["plan", file, "--profile", "smoke", "--seeds", "0-0", *folder]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    each = {row["variant"]: row["seconds_per_trial"] for row in found["variants"]}
+    assert each["huge"] is None
+    assert found["training"] <= each["with"]
+    assert (found["unknown"], [row["left"] for row in found["variants"]]) == (1, [1, 1])
+    assert main(words) == 0
+    out = capfd.readouterr().out
+    assert " unknown " in out
+    assert "Time unknown: 1 trials" in out
+
+
+def test_variants_that_are_all_too_large_do_not_end_a_sweep(results: Results, sweep: Sweep) -> None:
+    """Fault 46. The next may be smaller."""
+    large = {f"t{number}": {"do": "memory", "kind": f"{number}"} for number in range(4)}
+    assert sweep(large | {"small": {"kind": "small"}}) == {"oom": 4, "ok": 1}
+
+
+# However many tasks a sweep has.
+
+LONGEST = 128 * 1024  # bytes of one string of an environment, on Linux
+
+
+def options(number: int) -> dict[str, int]:
+    """Those of one of many tasks."""
+    return {"keys": 8 + number % 10, "values": 2 + number // 10 % 15, "distance": number // 150}
+
+
+def tasks(number: int) -> list[dict[str, Any]]:
+    made = [{"name": "recall", "note": "x" * 60, **options(each)} for each in range(number)]
+    assert len({canonical_json(task) for task in made}) == number
+    return made
+
+
+def test_trials_of_fifteen_hundred_tasks_are_run(results: Results, sweep: Sweep) -> None:
+    """Fault 49."""
+    many = tasks(1500)
+    assert sum(len(canonical_json(task)) for task in many) > LONGEST
+    trials = {f"t{number}": {"task": many[number]} for number in range(0, 1500, 300)}
+    with announce(many):
+        assert sweep(trials) == {"ok": 5}
+
+
+def test_the_tasks_of_most_trials_are_read_beforehand_and_not_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fault 49. Each would stay in the memory of the server."""
+    monkeypatch.delenv("ABLATIONS_TASKS", raising=False)
+    assert announced() == []
+    many = tasks(1500)
+    with announce([*many, *many[-3:]]):
+        assert set(announced()[:3]) == {canonical_json(task) for task in many[-3:]}
+        assert len(announced()) == MOST
+        told = Path(os.environ["ABLATIONS_TASKS"])
+        assert told.is_file()
+    assert announced() == []
+    assert not told.exists()

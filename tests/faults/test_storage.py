@@ -89,7 +89,7 @@ def test_a_disk_too_full_for_checkpoints_ends_a_sweep_though_records_would_fit(
     before = held(results)
     assert len(before) in (2, 3, 4)
     assert all(record and record.status == "ok" for record in before.values())
-    assert len(starts(results.root)) <= len(before) + 2, "no trial was begun after one that failed"
+    assert len(starts(results.root)) <= len(before) + 3, "two that ran, and one that was ready"
     mount(disk, "remount,size=8m")
     assert sweep(trials, results)["ok"] == 40 - len(before)
 

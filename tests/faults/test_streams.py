@@ -106,8 +106,7 @@ def test_a_display_that_cannot_be_shown_stops_showing(monkeypatch: pytest.Monkey
             stream = Gone(error, is_terminal)
             with Display(2, stream=stream) as display:
                 display.say("one line")
-                display.started("a", "first")
-                display.progress("a", 0.5, "half")
+                display.progress("a", "first", 0.5, "half")
                 display.finished("a", "first", "error", 1.0)
                 display.finished("b", "second", "ok", 1.0)
             assert stream.asked == 3, "it was tried once more, and then no more"

@@ -94,7 +94,6 @@ def test_a_real_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alon
     assert facts(killed) == facts(alone)
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_from_there(
     drivers: list[subprocess.Popen[str]],
     results: Results,
@@ -123,7 +122,6 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
     assert Counter(starts(results.root)) == {"a": 2, "b": 1}
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_changes_nothing(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, watch: Watch
 ) -> None:
@@ -155,10 +153,11 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
 ) -> None:
     """Fault 12."""
-    trials: dict[str, Does] = {
+    waiting: dict[str, Does] = {
         name: {"do": "wait", **pipes(tmp_path, f"told-{name}", f"go-{name}")} for name in "ab"
     }
-    trials |= {f"t{number}": {} for number in range(10)}
+    between: dict[str, Does] = {f"t{number}": {} for number in range(10)}
+    trials = {"a": waiting["a"], **between, "b": waiting["b"]}  # whoever has a holds one more
     both = [start_toys(drivers, results, trials) for _ in range(2)]
     for name in "ab":  # one each: both are at work
         Path(trials[name]["told"]).read_text()
@@ -219,19 +218,28 @@ def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
 
 
 def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
-    results: Results, sweep: Sweep
+    results: Results, sweep: Sweep, launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faults 17, 18, 19, 20, 22. What may pass is tried again, and every attempt is recorded."""
-    ways = ("nothing", "fail", "diverge", "memory", "die", "crash")
+    """Faults 17 to 22. What may pass is tried again, and every attempt is recorded.
+
+    The time of the trial that hangs is up when it says so.
+    """
+
+    def note(_display: Any, job: str, _title: str, fraction: float, note: str) -> None:
+        if note == "hanging":
+            launcher._running[job].deadline = 0.0
+
+    monkeypatch.setattr("ablations.progress.Display.progress", note)
+    ways = ("nothing", "fail", "diverge", "memory", "die", "crash", "hang")
     trials: dict[str, Does] = {way: {"do": way} for way in ways}
-    counts = sweep(trials | {"once": {"do": "die", "times": 1}, "last": {}})
-    assert counts == {"ok": 3, "error": 1, "diverged": 1, "oom": 1, "killed": 2}
+    counts = sweep(trials | {"once": {"do": "die", "times": 1}, "last": {}}, limit=LONG)
+    assert counts == {"ok": 3, "error": 1, "diverged": 1, "oom": 1, "killed": 2, "timeout": 1}
     found = {trial: held(results, trial) for trial in (*ways, "once", "last")}
     reasons = {way: (each.reason or "").splitlines() for way, each in found.items()}
     expected = {
         "nothing": ("ok", 1), "fail": ("error", 1), "diverge": ("diverged", 1),
         "memory": ("oom", 3), "die": ("killed", 3), "crash": ("killed", 3), "once": ("ok", 2),
-        "last": ("ok", 1),
+        "last": ("ok", 1), "hang": ("timeout", 1),
     }  # fmt: skip
     assert {way: (each.status, each.attempts) for way, each in found.items()} == expected
     assert Counter(starts(results.root)) == {way: tries for way, (_, tries) in expected.items()}
@@ -241,36 +249,14 @@ def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
     assert reasons["die"][0].startswith("SIGKILL")
     assert reasons["crash"][0] == "SIGSEGV"
     assert any("in crash" in line for line in reasons["crash"][1:])
+    assert reasons["hang"][0].startswith("longer than 60 s")
+    assert any("in hang" in line for line in reasons["hang"][1:])
     for way, (status, tries) in expected.items():
         earlier = found[way].env.get("earlier", [])
         assert [attempt["status"] for attempt in earlier] == [
             "killed" if way == "once" else status
         ] * (tries - 1)
         assert all(attempt["reason"] and attempt["seconds"] > 0 for attempt in earlier)
-
-
-def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
-    results: Results,
-    sweep: Sweep,
-    launcher: LocalLauncher,
-    monkeypatch: pytest.MonkeyPatch,
-    watch: Watch,
-) -> None:
-    """Fault 21. Its time is up when it says that it hangs."""
-
-    def note(_display: Any, job: str, fraction: float, note: str) -> None:
-        if fraction > 0:
-            watch.add(*map(int, note.split()))
-            launcher._running[job].deadline = 0.0
-
-    monkeypatch.setattr("ablations.progress.Display.progress", note)
-    assert sweep({"a": {"do": "hang"}, "b": {}}, limit=LONG) == {"timeout": 1, "ok": 1}
-    found = held(results, "a")
-    assert (found.status, found.attempts) == ("timeout", 1)
-    assert (found.reason or "").startswith("longer than 60 s")
-    assert "in hang" in (found.reason or "")
-    assert len(watch) == 2
-    watch.assert_gone()
 
 
 # The first trials all fail alike.

@@ -156,7 +156,6 @@ def test_a_killed_driver_leaves_nobody_alive(
     watch.assert_gone()
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_modules_load_is_quiet(
     drivers: list[subprocess.Popen[str]],
     watch: Watch,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from model.attention import PATH
 from model.batch import Batch
 from model.build import build
-from model.flops import Cost, count, flops_per_token, parameters
+from model.flops import Cost, count, parameters
 from model.mixers import MIXER
 from model.positions import POSITION
 from model.residual import RESIDUAL
@@ -179,9 +179,9 @@ def test_json_is_one_document_with_every_count(say: Say) -> None:
     with torch.device("meta"):
         model = build({"name": "transformer", "d_model": 8, "n_heads": 2}, None, 10, seed=None)
     assert page["parameters"] == parameters(model) == sum(page["by_part"].values())
-    assert page["flops_per_token"] == flops_per_token(model, None, 16)
-    assert sum(page["flops_by_kind"].values()) == page["flops_per_token"]
-    assert page["activation_bytes"] == count(model, None, 16).kept_bytes
+    cost = count(model, None, 16)
+    assert page["flops_per_token"] == cost.flops_per_token == sum(page["flops_by_kind"].values())
+    assert page["activation_bytes"] == cost.kept_bytes
     assert page["optimizer_bytes"] == 2 * page["weight_bytes"] == 8 * page["parameters"]
     assert (page["length"], page["preset"]) == (16, None)
     assert page["config"]["d_model"] == 8

@@ -17,17 +17,14 @@ from torch import Tensor, nn
 from model.attention import MASK
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.generate import Decoding, Question, beam, greedy, sample
+from model.generate import Decoding, Question, beam, greedy
 from model.mixers import MIXER
 from model.positions import POSITION
 
 SOURCE_SIZE, TARGET_SIZE, MAX_NEW = 8, 6, 5
-PROMPT = Question(
-    prompt=torch.tensor([[3, 5, 4, 5], [3, 0, 0, 0], [5, 4, 3, 0]]),
-    prompt_lengths=torch.tensor([4, 1, 3]),
-)
-SOURCE = Question(PROMPT.prompt, PROMPT.prompt_lengths)
-BOTH = Question(SOURCE.source, SOURCE.source_lengths, PROMPT.prompt, PROMPT.prompt_lengths)
+PROMPT = Question(prompt=torch.tensor([[3, 5, 4], [3, 3, 3], [5, 4, 3]]))
+SOURCE = Question(torch.tensor([[3, 5, 4, 5], [3, 0, 0, 0], [5, 4, 3, 0]]), torch.tensor([4, 1, 3]))
+BOTH = Question(SOURCE.source, SOURCE.source_lengths, PROMPT.prompt)
 ASKED = [("decoder", PROMPT), ("encoder_decoder", SOURCE), ("encoder_decoder", BOTH)]
 KEPT: dict[str, dict[str, Any]] = {  # a state is kept
     **{mixer: {"mixer": mixer} for mixer in MIXER.components},
@@ -71,17 +68,16 @@ def made(name: str, kind: str) -> Any:
 
 def alone(question: Question, row: int) -> Question:
     """One of the questions, without its padding."""
-    prompt, lengths = question.prompts()
     source = None
     if question.source is not None and question.source_lengths is not None:
         source = question.source[row : row + 1, : question.source_lengths[row]]
-    return Question(source, prompt=prompt[row : row + 1, : lengths[row]])
+    return Question(source, prompt=question.prompts()[row : row + 1])
 
 
 @torch.no_grad()
 def after(model: Any, question: Question, said: list[int]) -> Tensor:
     """V: log probabilities of what follows in one answer, by the whole model run anew."""
-    tokens = torch.cat((question.prompts()[0], torch.tensor([said], dtype=torch.long)), dim=1)
+    tokens = torch.cat((question.prompts(), torch.tensor([said], dtype=torch.long)), dim=1)
     logits = model.eval()(Batch(tokens, tokens, source=question.source))
     return logits[0, -1].log_softmax(-1)
 
@@ -91,12 +87,11 @@ def test_cached_generation_equals_the_whole_model_at_every_step(name: str) -> No
     for kind, question in ASKED if name in KEPT else ASKED[::2]:
         model = made(name, kind)
         chosen = greedy(model, question, MAX_NEW)
-        drawn = sample(model, question, MAX_NEW, seed=1)
         found = beam(model, question, MAX_NEW, width=2)
         for row, answer in enumerate(chosen):
             one = alone(question, row)
             follows = cache(lambda said, model=model, one=one: after(model, one, list(said)))
-            for each in (answer, drawn[row], *found[row]):
+            for each in (answer, *found[row]):
                 said, total = (*each.tokens, EOS)[:MAX_NEW], 0.0
                 for at, token in enumerate(said):
                     total += float(follows(said[:at])[token])
@@ -111,32 +106,9 @@ def test_a_model_that_hides_the_future_keeps_its_states_and_no_other_does() -> N
     assert kept == set(KEPT)
 
 
-def test_samples_come_as_often_as_they_are_probable() -> None:
-    model, one = made("attention", "decoder"), Question(prompt=torch.tensor([[3, 4]]))
-    question = Question(prompt=torch.tensor([[3, 4]]).expand(4000, 2))
-    answers = sample(model, question, max_new=1, temperature=0.7, seed=3)
-    drawn = [(answer.tokens or [EOS])[0] for answer in answers]
-    assert answers == sample(model, question, max_new=1, temperature=0.7, seed=3)
-    assert answers != sample(model, question, max_new=1, temperature=0.7, seed=4)
-    for token, probability in enumerate((after(model, one, []) / 0.7).softmax(-1).tolist()):
-        spread = math.sqrt(probability * (1 - probability) / len(drawn))
-        assert abs(drawn.count(token) / len(drawn) - probability) < 4 * spread + 1e-9
-
-
-def test_the_colder_the_draws_the_nearer_to_greedy() -> None:
-    model = made("attention", "decoder")
-    likeliest = [answer.tokens for answer in greedy(model, PROMPT, 6)]
-    for temperature in [1e-39, 1e-320, 1e-7]:
-        cold = sample(model, PROMPT, 6, temperature=temperature)
-        assert [answer.tokens for answer in cold] == likeliest
-
-
 def test_what_cannot_be_asked_is_said_in_words() -> None:
     model = made("attention", "decoder")
     for wrong, named in [
-        (lambda: sample(model, PROMPT, 3, temperature=0), "temperature"),
-        (lambda: sample(model, PROMPT, 3, temperature=math.nan), "temperature"),
-        (lambda: sample(model, PROMPT, 3, temperature=math.inf), "finite"),
         (lambda: beam(model, PROMPT, 3, width=0), "width"),
         (lambda: beam(model, PROMPT, 3, length_power=-1), "length_power=-1: must"),
         (lambda: beam(model, PROMPT, 3, length_power=math.nan), "length_power=nan"),

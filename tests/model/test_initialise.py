@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from slow_formulas import assert_equals, random
 from slow_formulas import cross_entropy as by_hand
-from torch import Tensor, nn
+from torch import nn
 
-from model.batch import BOS, EOS, IGNORE, PAD, Batch, cross_entropy, positions
+from model.batch import BOS, EOS, IGNORE, PAD, Batch, cross_entropy
 from model.build import build
+from model.cells import LSTM
 from model.init import INIT, initialise, logical_parameters
-from model.rnn import LSTM
 
 
 def drawn(choice: object, role: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -108,35 +107,13 @@ def test_a_parameter_without_a_role_is_refused_by_name() -> None:
         initialise(nn.Bilinear(2, 2, 2), INIT.build("normal"), 0)
 
 
-# In a model: learned positions, before training.
-
-D, MAX_LEN, TOKENS = 256, 512, 600
-RULES = {"xavier": "xavier", "normal": {"name": "normal", "std": 0.02}, "unit": "unit_variance"}
-SINUSOID = 0.5**0.5
-
-
-def made(**changes: Any) -> Any:
-    sizes = {"d_model": D, "n_heads": 4, "depth": 1, "max_len": MAX_LEN}
-    return build({"name": "transformer", **sizes, **changes}, None, TOKENS, seed=0)
-
-
-def rms(values: Tensor) -> float:
-    return values.detach().double().square().mean().sqrt().item()
-
-
-def positions_alone(model: Any) -> Tensor:
-    """T W: what the scheme adds to nothing, or appends to it."""
-    embedding = model.decoder.embedding
-    nothing = torch.zeros(1, MAX_LEN, embedding.tokens.embedding_dim)
-    told = embedding.position.embed(nothing, torch.arange(MAX_LEN))[0]
-    return told[:, -(embedding.position.width or D) :]
-
-
 def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:
-    for rule in RULES:
-        for std in [0.02, SINUSOID, 1.0]:
-            model = made(init=RULES[rule], position={"name": "learned", "std": std})
-            assert rms(positions_alone(model)) == pytest.approx(std, rel=0.02)
+    for init in ("xavier", {"name": "normal", "std": 0.02}, "unit_variance"):
+        for std in (0.02, 0.7, 1.0):
+            written = {"name": "transformer", "d_model": 256, "depth": 1, "init": init,
+                       "position": {"name": "learned", "std": std}}  # fmt: skip
+            table = build(written, None, 9, seed=0).decoder.embedding.position.table.weight
+            assert table.square().mean().sqrt().item() == pytest.approx(std, rel=0.02)
 
 
 LABELS = [[3, IGNORE, 0], [IGNORE, 4, 1]]
@@ -186,8 +163,3 @@ def test_padding_is_no_label_and_no_input() -> None:
     assert batch.source is source
     assert batch.source_lengths is source_lengths
     assert batch.tokens == 5
-
-
-def test_positions_count_on_from_where_they_start() -> None:
-    assert positions(3, TARGET).tolist() == [0, 1, 2]
-    assert positions(2, TARGET, start=5).tolist() == [5, 6]

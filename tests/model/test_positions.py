@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
@@ -38,32 +39,13 @@ def test_past_its_last_position_a_scheme_says_what_to_do_or_goes_on() -> None:
 
 
 SIZES = {"d_model": 16, "n_heads": 2, "depth": 3, "max_len": 32}
-ABSOLUTE: dict[str, Any] = {
-    "index": {"name": "index"},
-    "index raw": {"name": "index", "scale": False},
-    "index appended": {"name": "index", "join": "concat"},
-    "binary": {"name": "binary"},
-    "binary appended": {"name": "binary", "join": "concat"},
-    "sinusoidal": {"name": "sinusoidal"},
-    "sinusoidal appended": {"name": "sinusoidal", "join": "concat"},
-    "sinusoidal of odd width": {"name": "sinusoidal", "join": "concat", "width": 5},
-    "sinusoidal of another base": {"name": "sinusoidal", "base": 50.0},
-    "sinusoidal at every layer": {"name": "sinusoidal", "every_layer": True},
-    "learned": {"name": "learned"},
-    "learned appended": {"name": "learned", "join": "concat", "width": 3},
-    "learned at every layer": {"name": "learned", "every_layer": True},
-}
-RELATIVE: dict[str, Any] = {
-    "rotary": {"name": "rotary"},
-    "rotary neighbours": {"name": "rotary", "pairing": "neighbours"},
-    "rotary half": {"name": "rotary", "fraction": 0.5, "theta": 100.0},
-    "alibi": {"name": "alibi"},
-    "t5": {"name": "t5", "n_buckets": 8, "max_distance": 6},
-    "t5 by layer": {"name": "t5", "shared": False},
-    "shaw": {"name": "shaw", "clip": 3},
-    "shaw shared": {"name": "shaw", "shared": True},
-}
-ALL = {"none": {"name": "none"}, **ABSOLUTE, **RELATIVE}
+RELATIVE: list[Any] = [
+    *("none", "rotary", "alibi", {"name": "shaw", "clip": 3}, {"name": "shaw", "shared": True}),
+    {"name": "rotary", "pairing": "neighbours"},
+    {"name": "rotary", "fraction": 0.5, "theta": 100.0},
+    {"name": "t5", "n_buckets": 8, "max_distance": 6},
+    {"name": "t5", "shared": False},
+]
 
 
 def whole(choice: Any, kind: str = "decoder", **changes: Any) -> Any:
@@ -78,30 +60,29 @@ def tokens(count: int, length: int) -> Tensor:
 # At the input.
 
 AT = [0, 1, 6, 19, 31]
-BY_HAND = {
-    "index": lambda p: [p / 32],
-    "index raw": lambda p: [p],
-    "index appended": lambda p: [p / 32],
-    "binary": lambda p: [int(digit) for digit in f"{p:05b}"],
-    "binary appended": lambda p: [int(digit) for digit in f"{p:05b}"],
-    "sinusoidal": lambda p: sinusoid(p, 16),
-    "sinusoidal appended": lambda p: sinusoid(p, 4),
-    "sinusoidal of odd width": lambda p: sinusoid(p, 5),
-    "sinusoidal of another base": lambda p: sinusoid(p, 16, 50.0),
-}
+APPENDED = {"join": "concat"}
+BY_HAND: list[tuple[dict[str, Any], Callable[[int], list[float]]]] = [
+    ({"name": "index"}, lambda p: [p / 32]),
+    ({"name": "index", "scale": False}, lambda p: [p]),
+    ({"name": "index", **APPENDED}, lambda p: [p / 32]),
+    ({"name": "binary"}, lambda p: [int(digit) for digit in f"{p:05b}"]),
+    ({"name": "binary", **APPENDED}, lambda p: [int(digit) for digit in f"{p:05b}"]),
+    ({"name": "sinusoidal"}, lambda p: sinusoid(p, 16)),
+    ({"name": "sinusoidal", **APPENDED}, lambda p: sinusoid(p, 4)),
+    ({"name": "sinusoidal", **APPENDED, "width": 5}, lambda p: sinusoid(p, 5)),
+    ({"name": "sinusoidal", "base": 50.0}, lambda p: sinusoid(p, 16, 50.0)),
+]
 
 
 def test_positions_are_added_as_the_formula_says() -> None:
-    for name in BY_HAND:
-        scheme = POSITION.build(ABSOLUTE[name], **SIZES)
+    for choice, formula in BY_HAND:
+        scheme = POSITION.build(choice, **SIZES)
         x_BTD = drawn(2, len(AT), 16 - scheme.width)
-
-        told = scheme.embed(x_BTD, torch.tensor(AT))
-        for row, vectors in zip(told, x_BTD.tolist(), strict=True):
+        for row, vectors in zip(scheme.embed(x_BTD, torch.tensor(AT)), x_BTD.tolist(), strict=True):
             for answer, vector, position in zip(row, vectors, AT, strict=True):
-                place = BY_HAND[name](position)
+                place = formula(position)
                 both = [v + p for v, p in zip_longest(vector, place, fillvalue=0.0)]
-                assert_near(answer, vector + place if "join" in ABSOLUTE[name] else both)
+                assert_near(answer, vector + place if "join" in choice else both)
 
 
 def test_a_sinusoid_keeps_the_phase_of_far_positions_in_single_precision() -> None:
@@ -112,8 +93,8 @@ def test_a_sinusoid_keeps_the_phase_of_far_positions_in_single_precision() -> No
 
 
 def test_learned_takes_the_row_of_its_table() -> None:
-    for name in ["learned", "learned appended"]:
-        scheme = moved(POSITION.build(ABSOLUTE[name], **SIZES))
+    for options in [{}, {"join": "concat", "width": 3}]:
+        scheme = moved(POSITION.build({"name": "learned", **options}, **SIZES))
         rows = scheme.table.weight[AT]
         x_BTD = drawn(2, len(AT), 16 - scheme.width)
         told = torch.stack([torch.cat((x, rows), -1) if scheme.width else x + rows for x in x_BTD])
@@ -121,8 +102,8 @@ def test_learned_takes_the_row_of_its_table() -> None:
 
 
 def test_at_every_layer_means_before_every_block() -> None:
-    for name in ["sinusoidal", "learned", "index raw", "binary"]:
-        model = whole({**ABSOLUTE[name], "every_layer": True}, embedding_scale=False)
+    for name in ["sinusoidal", "learned", "index", "binary"]:
+        model = whole({"name": name, "every_layer": True}, embedding_scale=False)
         stack, given, at = model.decoder, tokens(2, 6), torch.arange(6)
         context = Context(at, causal=True)
         told_TD = stack.embedding.position.embed(torch.zeros(1, 6, 16).double(), at)[0]
@@ -164,29 +145,25 @@ def test_rotary_keeps_the_phase_of_far_positions_in_single_precision() -> None:
 # Scores.
 
 
-def slopes(n_heads: int) -> list[float]:
-    scheme = POSITION.build("alibi", n_heads=n_heads).double()
-    return (-scheme.bias(torch.tensor([1]), torch.tensor([0])))[:, 0, 0].tolist()
+SLOPES: dict[int, list[float]] = {
+    8: [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256],
+    6: [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8],
+    1: [1 / 256],
+    12: [*(2.0**-n for n in range(1, 9)), 2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5],
+}
 
 
-def test_alibi_has_the_slopes_of_the_paper() -> None:
-    assert slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
-    assert slopes(6) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
-    assert slopes(1) == [1 / 256]
-    assert slopes(12)[8:] == pytest.approx([2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5], rel=1e-15)
-
-
-def test_alibi_falls_with_the_distance_on_both_sides() -> None:
-    scheme = POSITION.build("alibi", n_heads=6).double()
+def test_alibi_falls_with_the_distance_on_both_sides_by_the_slopes_of_the_paper() -> None:
     queries, keys = [3, 4, 9], [0, 3, 5, 12]
-    fall = [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
-    expected = [[[-slope * abs(i - j) for j in keys] for i in queries] for slope in fall]
-    assert_near(scheme.bias(torch.tensor(queries), torch.tensor(keys)), expected)
+    for n_heads, slopes in SLOPES.items():
+        scheme = POSITION.build("alibi", n_heads=n_heads).double()
+        expected = [[[-slope * abs(i - j) for j in keys] for i in queries] for slope in slopes]
+        assert_near(scheme.bias(torch.tensor(queries), torch.tensor(keys)), expected)
 
 
 def test_attention_with_shaw_is_attention_to_keys_plus_a_vector() -> None:
     for path, causal in [("explicit", True), ("explicit", False), ("fused", True)]:
-        mixer = whole(RELATIVE["shaw"], path=path).decoder.blocks[0].mixer
+        mixer = whole({"name": "shaw", "clip": 3}, path=path).decoder.blocks[0].mixer
         x_BTD = drawn(1, 6, 16)
         q, k, v = ([p[0, t].view(2, 8) for t in range(6)] for p in mixer.project(x_BTD))
         rows = []
@@ -227,7 +204,7 @@ def answers_when_shifted(choice: Any, *shifts: int) -> list[Tensor]:
 
 
 def test_relative_schemes_do_not_see_a_shift() -> None:
-    for choice in [{"name": "none"}, *RELATIVE.values()]:
+    for choice in RELATIVE:
         here, near, far = answers_when_shifted(choice, 0, 1, 1000)
         assert_near(near, here)
         assert_near(far, here)

@@ -49,22 +49,22 @@ def test_a_feedforward_is_its_formula_and_drops_its_hidden_layer_in_training(nam
     choice, bend = ACTIVATIONS[name]
     for bias in (True, False):
         written = {**choice, "ratio": 2.5, "bias": bias}
-        part = randomised(FEEDFORWARD.build(written, d_model=6, feedforward_dropout=0.99))
-        is_gated = hasattr(part, "into")
-        assert (part.into if is_gated else part.up).out_features == 15 * (1 + is_gated)
+        layer = randomised(FEEDFORWARD.build(written, d_model=6, feedforward_dropout=0.99))
+        is_gated = hasattr(layer, "into")
+        assert (layer.into if is_gated else layer.up).out_features == 15 * (1 + is_gated)
 
-        def by_hand(token: Vector, part: Any = part, is_gated: bool = is_gated) -> Vector:
-            wide = linear(token, *affine(part.into if is_gated else part.up))
+        def by_hand(token: Vector, layer: Any = layer, is_gated: bool = is_gated) -> Vector:
+            wide = linear(token, *affine(layer.into if is_gated else layer.up))
             hidden = [bend(v) for v in wide[:15]]
             if is_gated:
                 hidden = [g * u for g, u in zip(hidden, wide[15:], strict=True)]
-            return linear(hidden, *affine(part.down))
+            return linear(hidden, *affine(layer.down))
 
         x_BTD = random(2, 3, 6)
-        assert_equals(part(x_BTD), each(x_BTD, by_hand))
-        part.train().dropout.p = 1.0
-        left = part.down.bias if bias else torch.zeros(6, dtype=torch.float64)
-        torch.testing.assert_close(part(x_BTD), left.expand(2, 3, 6))
+        assert_equals(layer(x_BTD), each(x_BTD, by_hand))
+        layer.train().dropout.p = 1.0
+        left = layer.down.bias if bias else torch.zeros(6, dtype=torch.float64)
+        torch.testing.assert_close(layer(x_BTD), left.expand(2, 3, 6))
 
 
 UNTIED: list[tuple[dict[str, Any], tuple[int, int], str]] = [
@@ -93,33 +93,26 @@ def each(x_BTD: torch.Tensor, formula: Callable[[Vector], Vector]) -> list[list[
     return [[formula(token) for token in sequence] for sequence in x_BTD.tolist()]
 
 
-def test_layer_norm_standardises_each_token_then_scales_and_shifts() -> None:
-    for eps in [1e-5, 0.3]:
-        for options in [{}, {"bias": False}, {"affine": False}]:
-            norm = randomised(NORM.build({"name": "layer", "eps": eps, **options}, d_model=6))
-            assert (norm.weight is None) == ("affine" in options)
-            assert (norm.bias is None) == bool(options)
-            gain = [1.0] * 6 if norm.weight is None else norm.weight.tolist()
-            bias = [0.0] * 6 if norm.bias is None else norm.bias.tolist()
-            x_BTD = random(2, 3, 6)
-            formula = partial(layer_norm, gain=gain, bias=bias, eps=eps)
-            assert_equals(norm(x_BTD), each(x_BTD, formula))
+OF_LAYER: list[dict[str, Any]] = [{}, {"bias": False}, {"affine": False}]
+OF_RMS: list[dict[str, Any]] = [{}, {"affine": False}]
+NORMS = [
+    *({"name": "layer", "eps": eps, **options} for eps in (1e-5, 0.3) for options in OF_LAYER),
+    *({"name": "rms", "eps": eps, **options} for eps in (1e-6, 0.3) for options in OF_RMS),
+]
 
 
-def test_rms_norm_divides_by_the_root_of_the_mean_square_then_scales() -> None:
-    for eps in [1e-6, 0.3]:
-        for has_gain in [True, False]:
-            norm = randomised(
-                NORM.build({"name": "rms", "eps": eps, "affine": has_gain}, d_model=6)
-            )
-            assert len(list(norm.parameters())) == has_gain
-            gain = norm.weight.tolist() if has_gain else [1.0] * 6
-            x_BTD = random(2, 3, 6) + 1  # a mean that it must leave where it is
-            assert_equals(norm(x_BTD), each(x_BTD, partial(rms_norm, gain=gain, eps=eps)))
-
-
-def test_no_norm_is_the_stream_as_it_comes() -> None:
-    x_BTD = random(2, 3, 6)
+def test_a_norm_is_its_formula() -> None:
+    x_BTD = random(2, 3, 6) + 1  # rms leaves the mean where it is
+    for written in NORMS:
+        norm = randomised(NORM.build(written, d_model=6))
+        has_gain, has_bias = written.get("affine", True), len(written) == 2
+        gain = norm.weight.tolist() if has_gain else [1.0] * 6
+        formula = partial(rms_norm, gain=gain, eps=written["eps"])
+        if written["name"] == "layer":
+            bias = norm.bias.tolist() if has_bias else [0.0] * 6
+            formula = partial(layer_norm, gain=gain, bias=bias, eps=written["eps"])
+        assert len(list(norm.parameters())) == has_gain + (has_bias and written["name"] == "layer")
+        assert_equals(norm(x_BTD), each(x_BTD, formula))
     assert NORM.build("none", d_model=6)(x_BTD) is x_BTD
 
 
@@ -132,7 +125,7 @@ def test_without_a_feedforward_the_block_leaves_the_sublayer_and_its_norm_out() 
 
 
 WIDTH, SUBLAYERS = 6, 3
-NORMS = {"pre": 3, "post": 3, "sandwich": 6, "parallel": 1, "none": 3}
+N_NORMS = {"pre": 3, "post": 3, "sandwich": 6, "parallel": 1, "none": 3}
 Step = Callable[[Vector], Vector]
 
 
@@ -176,9 +169,9 @@ def by_hand(name: str, x: Vector, norms: list[Step], steps: list[Step]) -> Vecto
 
 
 @pytest.mark.parametrize("name", sorted(RESIDUAL.components))
-def test_a_residual_part_is_its_equation(name: str) -> None:
+def test_a_residual_is_its_equation(name: str) -> None:
     residual = made_residual(name)
-    assert len(residual.norms) == NORMS[name]
+    assert len(residual.norms) == N_NORMS[name]
     norms = [lambda x, n=norm: layer_norm(x, *affine(n)) for norm in residual.norms]
     x_BTD = random(2, 3, WIDTH)
     y_BTD = residual(x_BTD, [sublayer(i) for i in range(SUBLAYERS)])
@@ -187,7 +180,7 @@ def test_a_residual_part_is_its_equation(name: str) -> None:
     assert_equals(y_BTD, expected)
 
 
-def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written() -> None:
+def test_a_stack_ends_in_a_norm_as_the_residual_has_it_or_as_written() -> None:
     choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, "norm": "rms"}
     for name, written in product(sorted(RESIDUAL.components), [None, True, False]):
         model = build({**choice, "residual": name, "final_norm": written}, None, 9, seed=0)
@@ -226,35 +219,35 @@ def pooled(pool: str, vectors: list[Vector]) -> Vector:
 @pytest.mark.parametrize("pool", ["first", "last", "mean"])
 @pytest.mark.parametrize(("transform", "padded"), [(False, False), (True, True), (False, True)])
 def test_classes_are_read_off_the_real_tokens(pool: str, transform: bool, padded: bool) -> None:
-    part, x_BTD = head("classes", pool=pool, transform=transform), random(3, 4, 6)
+    layer, x_BTD = head("classes", pool=pool, transform=transform), random(3, 4, 6)
     lengths = LENGTHS if padded else [4, 4, 4]
 
     def by_hand(vectors: list[Vector]) -> Vector:
         x = pooled(pool, vectors)
         if transform:
-            x = [math.tanh(v) for v in linear(x, *affine(part.dense))]
-        return linear(x, *affine(part.classify))
+            x = [math.tanh(v) for v in linear(x, *affine(layer.dense))]
+        return linear(x, *affine(layer.classify))
 
     expected = [by_hand(x[:n]) for x, n in zip(x_BTD.tolist(), lengths, strict=True)]
-    assert_equals(part(x_BTD, torch.tensor(lengths) if padded else None), expected)
+    assert_equals(layer(x_BTD, torch.tensor(lengths) if padded else None), expected)
 
 
 @pytest.mark.parametrize("transform", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_tokens_are_scored_at_every_position(transform: bool, bias: bool, scale: float) -> None:
-    part = head("tokens", transform=transform, bias=bias, scale=scale)
+    layer = head("tokens", transform=transform, bias=bias, scale=scale)
     x_BTD = random(2, 3, 6)
 
     def by_hand(x: Vector) -> Vector:
         if transform:
-            wide = [gelu(v) for v in linear(x, *affine(part.dense))]
-            x = layer_norm(wide, *affine(part.norm))
-        return linear([scale * v for v in x], *affine(part.project))
+            wide = [gelu(v) for v in linear(x, *affine(layer.dense))]
+            x = layer_norm(wide, *affine(layer.norm))
+        return linear([scale * v for v in x], *affine(layer.project))
 
     expected = [[by_hand(token) for token in rows] for rows in x_BTD.tolist()]
-    assert_equals(part(x_BTD, None), expected)
-    assert len(list(part.parameters())) == 1 + bias + 4 * transform
+    assert_equals(layer(x_BTD, None), expected)
+    assert len(list(layer.parameters())) == 1 + bias + 4 * transform
 
 
 # Kinds of models.
@@ -270,6 +263,3 @@ def test_an_encoder_reads_both_ways_unless_it_is_causal() -> None:
         changed[:, -1] = 6
         before, after = (model(Batch(s, source=s)) for s in (SOURCE, changed))
         assert torch.equal(before[:, :3], after[:, :3]) == causal
-
-
-# Which tables are one.

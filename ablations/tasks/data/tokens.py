@@ -30,10 +30,6 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.names)
 
-    @property
-    def size(self) -> int:
-        return len(self)
-
     def encode(self, symbols: Iterable[str]) -> list[int]:
         """The ids of symbols; a ValueError names one that has none."""
         if self.unknown is not None:
@@ -52,9 +48,13 @@ class Vocabulary:
         problem = "the input is empty" if wrong is None else f"{wrong!r} is not in the vocabulary"
         raise ValueError(f"{problem}: write it like {example}")
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
+    def show(self, ids: Iterable[int]) -> list[str]:
         """The symbols of ids, special ones included."""
         return [self.names[index] for index in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The same with spaces between, as `read` takes them."""
+        return " ".join(self.show(ids))
 
 
 TOKENS = Registry("tokens")
@@ -106,13 +106,13 @@ class Characters(Tokens):
 
     def __init__(self, text: str) -> None:
         self.vocabulary = Vocabulary(sorted(set(text)), unknown=True)
-        self.size = self.vocabulary.size
+        self.size = len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
         return self.vocabulary.encode(text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.vocabulary.decode(ids))
+        return "".join(self.vocabulary.show(ids))
 
     def spelling(self, text: str) -> float:
         unknown = self.vocabulary.unknown
@@ -157,7 +157,7 @@ class Words(Tokens):
         if config.size is not None:
             named = named[: config.size - _SPECIAL]
         self.vocabulary = Vocabulary(named, unknown=True)
-        self.size = self.vocabulary.size
+        self.size = len(self.vocabulary)
         self._named = set(named)
         self._letters = Letters(counts)
 
@@ -165,7 +165,7 @@ class Words(Tokens):
         return self.vocabulary.encode(split(text))
 
     def decode(self, ids: Iterable[int]) -> str:
-        return join(self.vocabulary.decode(ids))
+        return join(self.vocabulary.show(ids))
 
     def spelling(self, text: str) -> float:
         return sum(self._letters.cost(word) for word in split(text) if word not in self._named)
@@ -251,8 +251,6 @@ class BytePairs(Tokens):
                 raise ConfigError([f"size={self.size}: must be above {_WITH_BYTES}"])
 
     def __init__(self, config: Config, text: str) -> None:
-        import sentencepiece
-
         if not text.strip("\n"):
             raise ConfigError(["name=bpe: the training text has only empty lines"])
         least = _WITH_BYTES + len(set(text) - {"\n"})
@@ -260,8 +258,7 @@ class BytePairs(Tokens):
             raise ConfigError(
                 [f"size={config.size}: too few for the text's characters; choose {least} or more"]
             )
-        learned = learn(text, config.size)
-        self._pieces = sentencepiece.SentencePieceProcessor(model_proto=learned)
+        self._pieces = learn(text, config.size)
         self._bytes = [self._pieces.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)]
         self.size = self._pieces.get_piece_size()
 
@@ -276,8 +273,8 @@ class BytePairs(Tokens):
         return self._pieces.decode(list(ids))
 
 
-def learn(text: str, size: int) -> bytes:
-    """A SentencePiece model; one thread and no sampling, so that it is always the same."""
+def learn(text: str, size: int) -> Any:
+    """A SentencePiece processor; one thread and no sampling, so that it is always the same."""
     import sentencepiece
 
     written = io.BytesIO()
@@ -301,4 +298,4 @@ def learn(text: str, size: int) -> bytes:
         num_threads=1,
         minloglevel=2,
     )
-    return written.getvalue()
+    return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 from small_models import PAIRS, TEXT, transformer
-from small_plans import planned
+from small_task import Backwards
 from torch import Tensor
 
-from ablations.benchmarks import throughput
 from ablations.benchmarks.throughput import (
     ANEW,
     KEPT,
@@ -21,10 +20,8 @@ from ablations.benchmarks.throughput import (
     Padding,
     padded,
 )
-from ablations.expand import Trial
 from ablations.measurement import Place
 from ablations.probes.dependence import PaddingSeen
-from ablations.tasks.task import load_task
 from model.batch import IGNORE, PAD, Batch
 from model.build import build
 from model.layers import evaluating
@@ -41,16 +38,22 @@ WRITERS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    watched = Watched()
+    monkeypatch.setattr("ablations.measurement.build", watched.build)
+    return watched
+
+
 class Watched:
     """A model, and what it is given and answers step by step."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.given: list[Tensor] = []
         self.logits: list[Tensor] = []
         self.source: Tensor | None = None
-        monkeypatch.setattr(throughput, "build", self._build)
 
-    def _build(self, *words: Any) -> Any:
+    def build(self, *words: Any) -> Any:
         model: Any = build(*words)
         self.model = model.double()
         step, begin = model.step, model.begin
@@ -74,11 +77,6 @@ class Watched:
             batch = Batch(tokens_BT, inputs=tokens_BT, source=self.source)
             logits: Tensor = self.model(batch)
         return logits
-
-
-@pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    return Watched(monkeypatch)
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -123,9 +121,7 @@ def test_with_and_without_a_cache_a_text_has_the_same_tokens(
     assert torch.equal(kept_BT, anew_BT)
 
 
-@pytest.fixture
-def want(ask: Any) -> Trial:
-    return next(iter(planned(ask()).trials.values()))
+PADDED = transformer(kind="encoder_decoder")
 
 
 def test_a_padded_batch_has_the_real_lengths() -> None:
@@ -141,29 +137,27 @@ def test_a_padded_batch_has_the_real_lengths() -> None:
     assert (wider.lengths.tolist(), wider.source_lengths.tolist()) == ([3, 2], [2, 2])
 
 
-def test_a_model_sees_the_padding_only_without_the_lengths(want: Trial) -> None:
-    task = load_task(want.sections["task"])
-    told, untold = PaddingSeen().measure(want.config, task, CPU).measurements
+def test_a_model_sees_the_padding_only_without_the_lengths() -> None:
+    told, untold = PaddingSeen().measure(PADDED, Backwards(), CPU).measurements
     assert (told.coordinates, untold.coordinates) == ({"lengths": "told"}, {"lengths": "untold"})
     assert told.value < 1e-12
     assert untold.value > 1e-3
 
 
 def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone(
-    want: Trial, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = load_task(want.sections["task"])
-    seen: list[Batch] = []
+    task, seen = Backwards(), []  # type: tuple[Backwards, list[Batch]]
 
     class Remembers(torch.nn.Module):
         def forward(self, batch: Batch) -> None:
             seen.append(batch)
 
-    monkeypatch.setattr("ablations.benchmarks.throughput.build", lambda *_: Remembers())
+    monkeypatch.setattr("ablations.measurement.build", lambda *_: Remembers())
     for to in (OWN, LONGEST):
-        Padding().prepare(want.config, task, CPU, {"batches": 2, "to": to})()
+        Padding().prepare(PADDED, task, CPU, {"batches": 2, "to": to})()
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]
-    real = build(want.config["model"], task.source_size, task.target_size, 0).double()
+    real = build(PADDED["model"], task.source_size, task.target_size, 0).double()
     for one, two in zip(own, wide, strict=True):
         assert two.source.shape[1] == task.longest >= one.source.shape[1]
         counts = one.labels != IGNORE

@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, repeat
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -18,7 +18,6 @@ import pytest
 import torch
 
 from ablations.benchmarks import session
-from ablations.benchmarks import session as sessions
 from ablations.benchmarks.child import in_child
 from ablations.benchmarks.session import (
     NOISY,
@@ -34,6 +33,7 @@ from ablations.measurement import Benchmark, Metric, Place
 from ablations.store.record import Measurement
 from model.config import ConfigError
 
+CPU = torch.device("cpu")
 FAILING = {
     "MemoryError": partial(child_jobs.fail, MemoryError()),
     "allocate": partial(child_jobs.fail, RuntimeError("DefaultCPUAllocator: can't allocate\nmore")),
@@ -42,12 +42,10 @@ FAILING = {
     "killed": child_jobs.die,
 }
 
+NO_ROOM = "[enforce fail] DefaultCPUAllocator: can't allocate: 7 b\nmore"
 MEMORY: list[tuple[str, Exception]] = [
     ("built", MemoryError()),
-    (
-        "called",
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate: 7 b\nmore"),
-    ),
+    ("called", RuntimeError(NO_ROOM)),
     ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
 ]
 
@@ -70,7 +68,8 @@ class Planted(Benchmark):
         self, config: dict[str, Any], task: Any, device: torch.device, at: Place
     ) -> Callable[[], None]:
         Planted.log.append((config["name"], at["length"]))
-        config.get("build", lambda at: None)(at)
+        if config["build"]:
+            config["build"](at)
 
         def call() -> None:
             Planted.now += config["takes"](at)
@@ -80,11 +79,11 @@ class Planted(Benchmark):
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "in_child", lambda work, told: (work(told), None))
-    monkeypatch.setattr(sessions, "load_task", lambda text: None)
-    clock = {"perf_counter": lambda: Planted.now, "monotonic": time.monotonic}
-    clock["process_time"] = time.process_time
-    monkeypatch.setattr("ablations.benchmarks.session.time", SimpleNamespace(**clock))
+    monkeypatch.setattr(session, "in_child", lambda work, told: (work(told), None))
+    monkeypatch.setattr(session, "load_task", lambda text: None)
+    clock = {"monotonic": time.monotonic, "process_time": time.process_time}
+    planted = SimpleNamespace(perf_counter=lambda: Planted.now, **clock)
+    monkeypatch.setattr(session, "time", planted)
     monkeypatch.setattr(Planted, "now", 0.0)
     Planted.log.clear()
 
@@ -95,17 +94,15 @@ def run(
     measure: Benchmark | None = None,
     build: dict[str, Any] | None = None,
     takes: dict[str, Takes],
-    told: Callable[[float, str], None] = lambda fraction, note: None,
     **timing: Any,
 ) -> dict[str, list[Measurement]]:
-    def config(name: str, each: Takes) -> dict[str, Any]:
-        own = {"build": build[name]} if build and name in build else {}
-        return {"name": name, "takes": each, "task": {}, **own}
-
-    candidates = {name: config(name, each) for name, each in takes.items()}
+    known = {
+        name: {"name": name, "takes": each, "task": {}, "build": (build or {}).get(name)}
+        for name, each in {"reference": reference, **takes}.items()
+    }
     settings = TimingConfig(**{**EXACT, **timing})
-    given = [measure or Planted(), config("reference", reference), candidates]
-    return time_session(*given, places, settings, torch.device("cpu"), told)
+    given = [measure or Planted(), known.pop("reference"), known]
+    return time_session(*given, places, settings, CPU, lambda fraction, note: None)
 
 
 def times(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -220,56 +217,41 @@ def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time(
     assert [bool(measurement.samples) for measurement in late] == [True, False, False]
 
 
-def test_a_process_that_dies_leaves_the_others_times(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    answers = iter([True, False, True])
+def test_a_process_that_dies_leaves_the_others_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = count()
 
     def here(work: Any, told: Any) -> tuple[Any, str | None]:
-        return (work(told), None) if next(answers) else (None, "killed")
+        return (None, "killed") if next(numbers) == 1 else (work(told), None)
 
-    monkeypatch.setattr(sessions, "in_child", here)
+    monkeypatch.setattr(session, "in_child", here)
     found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
     assert [measurement.session for measurement in found] == ["0", "2"]
     assert all(measurement.samples for measurement in found)
 
 
-CPU = torch.device("cpu")
-PLAIN = {"warmup": 1, "sample_seconds": 0.0, "cap_seconds": 1e9}
-
-
 class Bench:
-    """Calls that take as long as they say, by a clock of their own."""
+    """Calls that take as long as they say, by the planted clock."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, limit: float = math.inf, **seconds: float
     ) -> None:
-        self.now = 0.0
         self.order: list[str] = []
-        self.calls = {name: self._call(name, each) for name, each in seconds.items()}
-        clock = SimpleNamespace(perf_counter=lambda: self.now)
-        monkeypatch.setattr("ablations.benchmarks.session.time", clock)
-        monkeypatch.setattr("ablations.benchmarks.session.SLOW", limit)  # what takes longer is slow
+        self.calls = {name: self.taking(repeat(each), name) for name, each in seconds.items()}
+        monkeypatch.setattr(session, "SLOW", limit)  # what takes longer is slow
 
-    def _call(self, name: str, seconds: float) -> Call:
-        def call() -> None:
-            self.now += seconds
-            self.order.append(name)
-
-        return call
-
-    def taking(self, seconds: Iterable[float]) -> Call:
+    def taking(self, seconds: Iterable[float], name: str = "") -> Call:
         """A call that takes another time each time."""
         each = iter(seconds)
 
         def call() -> None:
-            self.now += next(each)
+            Planted.now += next(each)
+            self.order.append(name)
 
         return call
 
     def run(self, seed: int = 0, **options: Any) -> dict[str, list[float]]:
         self.order.clear()
-        config = TimingConfig(**{**PLAIN, **options})
+        config = TimingConfig(**{**EXACT, **options})
         warm = {name: warm_up(call, config, CPU) for name, call in self.calls.items()}
         return run_blocks(self.calls, warm, config, CPU, seed)
 
@@ -292,15 +274,12 @@ def test_samples_of_equal_number_are_from_one_block(monkeypatch: pytest.MonkeyPa
 
 def test_the_order_is_random_and_comes_again_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, a=1.0, b=1.0, c=1.0)
-    orders = {}
-    for seed in (0, 1):
+    orders = []
+    for seed in (0, 0, 1, 1):
         bench.run(seed, blocks=20)
-        orders[seed] = blocks(bench)
-        bench.run(seed, blocks=20)
-        assert blocks(bench) == orders[seed]
-    assert orders[0] != orders[1]
-    for seed in (0, 1):
-        assert len(set(orders[seed])) > 3
+        orders.append(blocks(bench))
+        assert len(set(orders[-1])) > 3
+    assert orders[0] == orders[1] != orders[2] == orders[3]
 
 
 def test_a_quick_call_is_repeated_until_it_fills_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +294,7 @@ def test_the_cap_ends_it_between_blocks_but_not_before_two(
     monkeypatch: pytest.MonkeyPatch, cap: float, whole: int
 ) -> None:
     bench = Bench(monkeypatch, a=1.0, b=2.0)
-    samples = bench.run(processes=1, blocks=10, cap_seconds=cap)
+    samples = bench.run(blocks=10, cap_seconds=cap)
     assert [len(each) for each in samples.values()] == [whole, whole]
 
 
@@ -337,15 +316,10 @@ def test_a_slow_call_is_timed_in_two_blocks_and_warmed_up_twice(
 
 
 def test_a_call_that_only_begins_slowly_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may load a library, or compile."""
+    """It may load a library, or compile: the shortest call of the warm-up decides."""
     bench = Bench(monkeypatch, limit=2.0)
     bench.calls = {"compiled": bench.taking([9.0, *[1.0] * 20])}
     assert bench.run(blocks=5, warmup=2) == {"compiled": [1.0] * 5}
-
-
-def test_the_first_call_is_separate_and_the_shortest_is_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     bench = Bench(monkeypatch)
     call = bench.taking([9.0, 4.0, 2.0, 5.0])
     assert warm_up(call, TimingConfig(warmup=4), CPU) == Warm(first=9.0, call=2.0)

@@ -135,31 +135,18 @@ def test_a_training_by_other_code_than_the_record_s_or_for_lost_weights_may_go_o
     assert list(litter(results)) == []
 
 
-def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
+def test_nobody_can_begin_between_the_list_and_the_deleting(
     results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
 ) -> None:
-    """Another sweep begins between the list and the deleting."""
-    leases = Leases(results.root / "leases")
+    def listed(results: Results) -> Iterator[Litter]:
+        with pytest.raises(TimeoutError), Leases(results.root / "leases").locked():
+            pass
+        yield from litter(results)
 
-    def then_work(results: Results) -> Iterator[Litter]:
-        yield from litter(results)  # and while files are deleted nobody can begin
-        monkeypatch.setattr(clean, "litter", litter)
-        cells = [{"id": trial} for trial in (DONE, FAILED, WAITING, GONE)]
-        results.write_plan(plan_document({"one": cells}))
-        leases.take(WAITING, DONE)
-
-    monkeypatch.setattr(clean, "litter", then_work)
-    with leases:
-        assert say("clean", "--results", str(results.root), "--yes")[0] == 0
-        assert [leases.owns(each) for each in leases.live() if each.name == WAITING] == [True]
-        left = {path for path in littered if path.exists()}
-    assert left == {
-        results.root / "leases" / WAITING,
-        results.unfinished(DONE),
-        results.checkpoints / f"{DONE}.unfinished.previous",
-        results.weights(GONE),
-        results.unfinished(GONE),
-    }
+    monkeypatch.setattr("ablations.leases._PATIENCE", 0.0)
+    monkeypatch.setattr(clean, "litter", listed)
+    assert say("clean", "--results", str(results.root), "--yes")[0] == 0
+    assert not any(path.exists() for path in littered)
 
 
 def test_without_a_plan_nothing_is_deleted(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from ablations.commands.terminal import GONE
+
 Ask = Callable[..., str]
 Refusal = Callable[..., str]
 Say = Callable[..., tuple[int, str, str]]
@@ -66,15 +68,10 @@ WORDS = [
     ("status model.depth=2", "status takes no path=value"),
     ("plan norm =2", "path=value"),
     ("run norm --rerun stael", "--rerun: no 'stael'. Did you mean 'stale'?"),
-    ("run --until decided", "--until is gone: seeds are fixed beforehand; use --seeds N"),
-    ("plan norm --budget=45m", "--budget is gone: "),
-    ("status --follow", "--follow is gone: "),
-    ("plan norm --arms all", "--arms is gone: "),
-    ("try norm/g2p:pre word --figure x.svg", "--figure is gone: "),
+    *((f"run norm {option}=x", f"{option} is gone: {fix}") for option, fix in GONE.items()),
     ("run norm --jobs 0", "--jobs: expected a whole number from 1, got '0'"),
     ("run --devices 1.5", "--devices: expected a whole number from 1, got '1.5'"),
     ("run --pack 0", "--pack: expected a whole number from 1, got '0'"),
-    ("show norm/g2p:post --seed 301", "--seed is gone: write it after the variant"),
     ("run --limit nan", "--limit: expected a number of seconds above 0, got 'nan'"),
     ("run --limit -5", "--limit"),
     ("run --seeds -1", "--seeds"),
@@ -101,7 +98,6 @@ WORDS = [
     ("plan recurrent", "recurrent is gone: run rnn/g2p"),
     ("run text-position", "text-position is gone: run positions/text"),
     ("plan initial", "initial is gone: run training/init"),
-    ("run --tune", "--tune is gone: use `ablations tune`"),
     ("plan norm/g2p train.optimiser.rate=1", "command line: train.optimiser: is gone: write tra"),
     ("plan norm/g2p train.optimizer.rate=1", "train.optimizer.rate: is gone: write train.opti"),
     (

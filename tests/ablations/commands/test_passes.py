@@ -12,7 +12,9 @@ from in_process import InProcess
 
 from ablations.commands import pages
 from ablations.launch import Job, Outcome, Report
+from ablations.plan import make_plan
 from ablations.store.record import Measurement
+from ablations.store.results import Results
 from ablations.worker import new_record
 
 CLAIM = {"id": "position.needed", "predicts": [{"worse": "without", "by": 0.01, "because": "x"}]}
@@ -53,6 +55,7 @@ def test_a_run_that_is_stopped_leaves_the_page_of_what_is_done(
     say: Callable[..., tuple[int, str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In pass 1, after it and after pass 2. The same command goes on; verdicts come at the end."""
     monkeypatch.setattr("ablations.commands.run.write_page", pages.write_page)
@@ -74,3 +77,13 @@ def test_a_run_that_is_stopped_leaves_the_page_of_what_is_done(
         assert (f"This report is partial: {trials} trials are done" in text) != is_whole
         (claim,) = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
         assert claim["verdict"] == VERDICTS.get(passes, "undecided")
+    # The last words are the table of each experiment, and its claims as `claims` prints them.
+    last = out[out.index("\nsmall\n") + 1 :]
+    _, headings, baseline, variant, *_ = last.splitlines()
+    assert (headings.split()[0], headings.split()[-1]) == ("variant", "mark")
+    assert baseline.split()[:2] == ["with", "(baseline)"]
+    assert variant.split()[:3] == ["without", "0.5011", "(0.4986"], "score with its interval"
+    assert say("claims", "--results", str(folder))[1].strip() in last
+    plan = make_plan([file], "smoke", {}, [300, 301, 302])
+    pages.print_answers(plan, Results(folder), ["another.claim"])
+    assert capsys.readouterr().out == ""

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 from small import plan_document
 
-from ablations.commands.status import look, seconds_left, summary
+from ablations.commands.status import look, print_chapters, seconds_left, summary
 from ablations.commands.terminal import print_table
 from ablations.leases import Leases
 from ablations.store.record import Measurement, Record
@@ -144,6 +144,21 @@ def test_each_trial_is_listed_with_its_outcome_and_score(say: Say, tmp_path: Pat
     (first, *_, last) = json.loads(say("status", "position", *folder, "--json")[1])["trials"]
     assert (first["score"], last["score"]) == (0.25, None)
     assert (last["variant"], last["seed"], last["trial"]) == ("none, causal", 201, TRIALS[3])
+
+
+def test_the_seeds_of_a_chapter_are_those_of_what_it_trains(
+    results: Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is only counted may have more; alone it counts."""
+    trained = [{"id": TRIALS[seed], "seed": seed} for seed in (0, 1)]
+    counted = [{"id": f"{seed:012x}", "seed": seed, "work": 0.0} for seed in range(1, 5)]
+    results.write_plan(plan_document({"norm/g2p": trained, "norm/depth": counted}))
+    for trial in (TRIALS[0], *(cell["id"] for cell in counted)):
+        results.write(Record(trial, "ok", CONFIG))
+    assert print_chapters(look(results)["trials"]) == 0.5
+    assert " 1 of 1 " in (line := capsys.readouterr().out.splitlines()[-1])
+    assert " 1 of 2 " in line
+    assert print_chapters(look(results, ["norm/depth"])["trials"]) == 1.0
 
 
 def test_a_name_of_any_kind_lines_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,6 @@ def test_a_map_is_what_the_example_alone_is_attended_with() -> None:
         assert [len(places) for places in measurement.axes.values()] == list(expected.shape)
         found = torch.tensor(measurement.values)
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-        torch.testing.assert_close(
-            found.sum(-1), torch.ones(expected.shape[:-1]), atol=2e-3, rtol=0
-        )
 
 
 def test_padding_is_no_part_of_an_example() -> None:
@@ -132,12 +129,9 @@ def test_without_vectors_at_the_input_it_says_so() -> None:
 
 
 def taken_landscape(model: nn.Module, task: Task) -> dict[str, Measurement]:
-    measurements = Landscape().measure(model, task, CPU, 17).measurements
-    assert all(
-        (r.split, r.unit, r.coordinates) == ("valid", "nats/token", {"step": 17})
-        for r in measurements
-    )
-    return {measurement.metric: measurement for measurement in measurements}
+    found = {r.metric: r for r in Landscape().measure(model, task, CPU, 17).measurements}
+    assert {(r.split, r.unit) for r in found.values()} == {("valid", "nats/token")}
+    return found
 
 
 class Small(nn.Module):

@@ -157,7 +157,7 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
 
     here.work = work  # type: ignore[method-assign]
     counts = run(RunConfig(plan, results, "cpu", poll=0, pack=3), here)
-    assert sizes(here.jobs) == [3, 1, 1, 1, 3]
+    assert sizes(here.jobs) == [3, 3, 1, 1, 1]
     assert counts.total() == 6
     assert not counts["oom"]
     first = next(iter(plan.trials))

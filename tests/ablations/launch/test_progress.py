@@ -59,16 +59,14 @@ def test_away_from_a_terminal_each_finished_trial_is_a_line_with_the_time_left(
 ) -> None:
     stream = io.StringIO()
     with Display(4, sizes=dict.fromkeys("ab", 20.0), stream=stream) as display:
-        display.started("a", "position:none seed 1")
-        display.progress("a", 0.5, "step 100")
+        display.progress("a", "position:none seed 1", 0.5, "step 100")
         assert stream.getvalue() == ""
         display.describe("pass 1 of 5")
         clock[0] = 60.0
         display.finished("a", "position:none seed 1", "ok", 12.34, "loss 1.93")
         display.finished("b", "position:rotary seed 1", "error", 0.1, "ValueError: odd\nwidth")
         clock[0] = 100.0
-        display.started("c", "unnamed")
-        display.progress("c", 0.5, "half")
+        display.progress("c", "unnamed", 0.5, "half")
         display.finished("d", "another", "ok", 9.0)
         display.say("stopped")
     assert stream.getvalue().splitlines() == [
@@ -89,9 +87,8 @@ def test_a_terminal_shows_counts_running_trials_and_time_left(
         display.describe("pass 2 of 5")
         display.finished("a", "norm:pre seed 0", "ok", 60.0)
         display.finished("b", "norm:post seed 0", "diverged", 12.0, "at step 40")
-        display.started("c", "norm:none seed 0")
-        display.progress("c", 0.5, "step 200, loss 2.1")
-        display.started("d", "norm:layer seed 0")
+        display.progress("c", "norm:none seed 0", 0.5, "step 200, loss 2.1")
+        display.progress("d", "norm:layer seed 0", 0.0, "")
         display.say("a word")
     shown = terminal.lines()
     assert any(
@@ -109,9 +106,8 @@ def test_no_name_breaks_the_layout_or_is_taken_for_markup(terminal: Terminal) ->
     plain = io.StringIO()
     for stream in (terminal, plain):
         with Display(3, stream=stream) as display:
-            display.started("a", "[bold]x[/bold] {0} [/]")
-            display.progress("a", 0.1, "[red]loss[/red]")
-            display.started("b", "long " * 1_000)
+            display.progress("a", "[bold]x[/bold] {0} [/]", 0.1, "[red]loss[/red]")
+            display.progress("b", "long " * 1_000, 0.0, "")
             display.say("[i]said[/i]")
             display.finished("a", "[bold]x[/bold] {0} [/]", "error", 1.0, "[red]loss[/red]")
             display.finished("b", "long " * 1_000, "error", 1.0, "n" * 1_000)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from in_process import InProcess
 from launching import ray_cluster
-from small import facts
+from small import SETTINGS, facts
 
 from ablations.jobs import RunConfig
 from ablations.launch import Job, Outcome
@@ -113,13 +113,6 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     cluster.close()
 
 
-@pytest.fixture
-def twenty(ask: Callable[..., str]) -> str:
-    from small import SETTINGS
-
-    return ask(settings={**SETTINGS, "train.steps": 60})
-
-
 SEEDS = ("--seeds", "0-9")
 PLACES = ("here", "there")
 
@@ -165,8 +158,13 @@ def test_code_and_files_of_the_driver_are_brought_to_the_job(tmp_path: Path) -> 
 @pytest.mark.soak
 @pytest.mark.parametrize("lost", ["a machine", "a worker", "the driver"])
 def test_what_is_lost_half_way_costs_nothing_but_time(
-    twenty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]], lost: str
+    ask: Callable[..., str],
+    tmp_path: Path,
+    machines: Machines,
+    drivers: list[subprocess.Popen[str]],
+    lost: str,
 ) -> None:
+    twenty = ask(settings={**SETTINGS, "train.steps": 60})
     words = (*SEEDS, "--on", "ray", "--address", machines.address)
     driver = start(drivers, twenty, tmp_path / "there", *words)
     heard(driver, "[10/20]")

@@ -19,7 +19,6 @@ from ablations.signals import (
 )
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
-pytestmark = pytest.mark.usefixtures("interruptible")
 
 
 @pytest.fixture(autouse=True)

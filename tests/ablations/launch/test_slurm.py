@@ -58,6 +58,14 @@ class Meddled(SlurmLauncher):
             yield event
 
 
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToySlurm:
+    """A Slurm whose commands are found first, and whose machine is this one."""
+    toy = ToySlurm(tmp_path / "toy")
+    monkeypatch.setenv("PATH", str(toy.install()), prepend=os.pathsep)
+    return toy
+
+
 @pytest.fixture(scope="module")
 def daemons() -> Iterator[RealSlurm]:
     if reason := why_not():

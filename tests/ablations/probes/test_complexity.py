@@ -19,11 +19,13 @@ from small_models import PAIRS, TEXT, transformer
 from torch import Tensor, nn
 
 from ablations.benchmarks.child import in_child
-from ablations.benchmarks.throughput import mixer_of, untrained
+from ablations.benchmarks.throughput import mixer_of
+from ablations.measurement import untrained
 from ablations.probes import complexity, share
 from ablations.probes.complexity import LAYER, MODEL, Memory, longest_path, operations, saved_bytes
-from ablations.probes.share import Share
+from ablations.probes.share import Presets, Share
 from ablations.store.record import Measurement
+from model import presets
 from model.build import build
 from model.feedforward import FEEDFORWARD
 from model.flops import count
@@ -72,17 +74,13 @@ BY_HAND: dict[str, Callable[[int, int], tuple[int, int]]] = {
 }
 
 
-def work(name: str, n: int, d: int) -> tuple[int, int]:
-    with torch.device("meta"):
-        model = build(config(name, d)["model"], None, TEXT.target_size, 0)
-    flops = count(model, None, n).flops
-    return flops["mixing"], flops["projections"]
-
-
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize(("n", "d"), [(64, 16), (128, 48)])
-def test_the_work_of_a_layer_is_what_it_is_by_hand(name: str, n: int, d: int) -> None:
-    assert work(name, n, d) == BY_HAND[name](n, d)
+def test_the_work_of_a_layer_is_what_it_is_by_hand(name: str) -> None:
+    for n, d in ((64, 16), (128, 48)):
+        with torch.device("meta"):
+            model = build(config(name, d)["model"], None, TEXT.target_size, 0)
+        flops = count(model, None, n).flops
+        assert (flops["mixing"], flops["projections"]) == BY_HAND[name](n, d)
 
 
 # Steps that wait for one another.
@@ -98,13 +96,11 @@ class Chain(Mixer):
 
 
 def test_steps_of_a_chain_are_what_they_are_by_hand() -> None:
-    found = operations(Chain(), width=4, length=6)
-    assert found.depth == 3
-    assert found.kernels == ()
+    assert operations(Chain(), width=4, length=6) == (3, [])
 
 
 def steps(name: str, n: int, **changes: Any) -> int:
-    return operations(mixer_of(untrained(config(name, **changes), TEXT)), 16, n).depth
+    return operations(mixer_of(untrained(config(name, **changes), TEXT)), 16, n)[0]
 
 
 @pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
@@ -142,15 +138,15 @@ class Small(nn.Module):
 def test_each_storage_counts_once_and_weights_do_not(
     monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    monkeypatch.setattr(complexity, "build", lambda *_: Small())
+    monkeypatch.setattr("ablations.measurement.build", lambda *_: Small())
     floats = length * 3 + length * 5 + length * 5
-    assert saved_bytes(MODEL, transformer(), TEXT, length) == 4 * floats
+    assert saved_bytes(MODEL, transformer(), TEXT, CPU, length) == 4 * floats
 
 
 @pytest.mark.parametrize(("kernel", "length"), [(1, 32), (3, 32), (3, 64)])
 def test_a_convolution_keeps_its_padded_input_and_no_more(kernel: int, length: int) -> None:
     config = transformer({"name": "convolution", "kernel": kernel, "bias": False}, d_model=8)
-    assert saved_bytes(LAYER, config, TEXT, length) == 4 * (length + kernel - 1) * 8
+    assert saved_bytes(LAYER, config, TEXT, CPU, length) == 4 * (length + kernel - 1) * 8
 
 
 @pytest.mark.parametrize("of", [LAYER, MODEL])
@@ -176,14 +172,11 @@ def test_every_length_is_read_of_layer_and_model(monkeypatch: pytest.MonkeyPatch
 def by_part(measurements: list[Measurement], metric: str) -> dict[Any, dict[str, float]]:
     """Where → part → share; of times, in the first process."""
     found: dict[Any, dict[str, float]] = defaultdict(dict)
-    for measurement in measurements:
-        if measurement.metric == metric and "part" in measurement.coordinates:
-            where = (
-                measurement.coordinates.get("preset"),
-                measurement.coordinates.get("tokens_over_width"),
-            )
-            value = measurement.value if measurement.values is None else measurement.values[0]
-            found[where][str(measurement.coordinates["part"])] = value
+    for r in measurements:
+        if r.metric == metric and "part" in r.coordinates:
+            where = r.coordinates.get("preset"), r.coordinates.get("tokens_over_width")
+            value = r.value if r.values is None else r.values[0]
+            found[where][str(r.coordinates["part"])] = value
     return found
 
 
@@ -213,6 +206,26 @@ def test_shares_are_those_of_the_count_and_sum_to_one(
     assert by_part(measurements, "parameter_share")[None, None] == pytest.approx(expected)
 
 
+def test_shares_of_published_models_are_those_of_their_papers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a block of GPT-2, 4 d² weights project and 8 d² are the feed-forward's, biases apart."""
+    monkeypatch.setattr(presets, "names", lambda: ["gpt2"])
+    monkeypatch.setattr(share, "RATIOS", (0.5, 1.0, 2.0))
+    measurements = Presets().measure({}, TEXT, CPU).measurements
+    found = {(r.metric, r.coordinates.get("tokens_over_width")): r for r in measurements}
+    assert found["feedforward_over_block", None].value == pytest.approx(2 / 3, rel=1e-3)
+    parts = by_part(measurements, "preset_parameter_share")["gpt2", None]
+    d, blocks, words = 768, 12, 50257
+    whole = (words + 1024) * d + blocks * (12 * d * d + 13 * d) + 2 * d
+    assert parts["feedforward"] == pytest.approx(blocks * (8 * d * d + 5 * d) / whole)
+    assert sum(parts.values()) == pytest.approx(1)
+    # Scores and mixture take 4 n d of a token; maps and head 24 d² a block and 2 d a word.
+    outside = (24 * d * d * blocks + 2 * d * words) / (4 * 384 * d * blocks)
+    assert found["rest_over_scores", 0.5].value == pytest.approx(outside, rel=0.01)
+    assert "max_len=1024" in (found["rest_over_scores", 2.0].reason or "")
+
+
 @pytest.mark.parametrize(
     ("sleeps", "part"),
     [(tuple(FEEDFORWARD.components.values()), "feedforward"), (Mixer, "mixing")],
@@ -233,12 +246,9 @@ def test_time_that_a_part_sleeps_is_that_parts(
         vars(module)["forward"] = late
         return model
 
-    monkeypatch.setattr(share, "build", sleepy)
+    monkeypatch.setattr("ablations.measurement.build", sleepy)
     monkeypatch.setattr(share, "in_child", lambda work: (work(None), None))
     monkeypatch.setattr(share, "RATIOS", (1.0,))
     monkeypatch.setattr(share, "PROCESSES", 1)
-    shares = by_part(Share().measure(transformer(), TEXT, CPU).measurements, "time_share")[
-        None, 1.0
-    ]
-    assert shares[part] > 0.6
-    assert max(shares, key=lambda kind: shares[kind]) == part
+    measurements = Share().measure(transformer(), TEXT, CPU).measurements
+    assert by_part(measurements, "time_share")[None, 1.0][part] > 0.6

@@ -133,13 +133,9 @@ WIDTH = 8
 
 
 def residuals(task: Any = TEXT, **changes: Any) -> dict[Any, float]:
-    measurements = (
-        Offset().measure(transformer(**{"max_len": 512, **changes}), task, CPU).measurements
-    )
-    return {
-        measurement.coordinates["offset"]: float(measurement.value or 0.0)
-        for measurement in measurements
-    }
+    config = transformer(**{"max_len": 512, **changes})
+    measurements = Offset().measure(config, task, CPU).measurements
+    return {r.coordinates["offset"]: float(r.value or 0.0) for r in measurements}
 
 
 @pytest.mark.parametrize("width", [8, 64, 128])
@@ -161,7 +157,7 @@ def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None
         vars(scheme)["vectors"] = lambda at_T: at_T[:, None].double() ** 2
         return model
 
-    monkeypatch.setattr("ablations.probes.formulas.build", uneven)
+    monkeypatch.setattr("ablations.measurement.build", uneven)
     assert min(residuals(PAIRS, **given).values()) > 1e-3
 
 
@@ -173,15 +169,6 @@ def test_a_table_of_too_few_positions_is_refused() -> None:
 
 
 ROUNDING, SEEN = 1e-12, 1e-3
-
-
-def read_dependence(probe: Any, config: dict[str, Any], task: Any = TEXT) -> float:
-    (measurement,) = probe().measure(config, task, CPU).measurements
-    return float(measurement.value)
-
-
-def encoder(**changes: Any) -> dict[str, Any]:
-    return transformer(**{"kind": "encoder", "position": {"name": "none"}, "depth": 2, **changes})
 
 
 # Toys: a token is a number, and so is the answer at it.
@@ -239,18 +226,22 @@ def test_every_other_token_is_another_token_of_the_vocabulary() -> None:
 
 
 def test_an_encoder_is_blind_to_order_without_positions_and_without_a_mask() -> None:
-    assert read_dependence(Permutation, encoder(), PAIRS) < ROUNDING
-    assert read_dependence(Permutation, encoder(position={"name": "sinusoidal"}), PAIRS) > SEEN
-    assert read_dependence(Permutation, encoder(position={"name": "alibi"}), PAIRS) > SEEN
-    assert read_dependence(Permutation, encoder(causal_encoder=True), PAIRS) > SEEN
-    assert read_dependence(Permutation, encoder(mixer={"name": "lstm"}), PAIRS) > SEEN
+    blind: dict[str, Any] = {"kind": "encoder", "position": {"name": "none"}, "depth": 2}
+    assert read(Permutation, transformer(**blind), PAIRS) < ROUNDING
+    for change in (
+        {"position": {"name": "sinusoidal"}},
+        {"position": {"name": "alibi"}},
+        {"causal_encoder": True},
+        {"mixer": {"name": "lstm"}},
+    ):
+        assert read(Permutation, transformer(**{**blind, **change}), PAIRS) > SEEN
 
 
 @pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder_decoder", PAIRS)])
 def test_minus_infinity_hides_the_future_and_zero_does_not(kind: str, task: Any) -> None:
-    assert read_dependence(Future, transformer(kind=kind), task) < ROUNDING
-    assert read_dependence(Future, transformer(kind=kind, mask={"name": "zero"}), task) > SEEN
-    assert read_dependence(Future, transformer(kind=kind, causal_decoder=False), task) > SEEN
+    assert read(Future, transformer(kind=kind), task) < ROUNDING
+    assert read(Future, transformer(kind=kind, mask={"name": "zero"}), task) > SEEN
+    assert read(Future, transformer(kind=kind, causal_decoder=False), task) > SEEN
 
 
 def test_tokens_mix_in_the_mixer_alone() -> None:
@@ -261,5 +252,5 @@ def test_tokens_mix_in_the_mixer_alone() -> None:
         ({"name": "rnn"}, True),
     ]:
         for kind, task in (("decoder", TEXT), ("encoder", PAIRS)):
-            gap = read_dependence(Mixing, transformer(mixer, kind=kind, depth=2), task)
+            gap = read(Mixing, transformer(mixer, kind=kind, depth=2), task)
             assert gap > SEEN if mixes else gap < ROUNDING

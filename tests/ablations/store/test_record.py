@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from small import plan_document
 
 from ablations.store.files import write_atomic
-from ablations.store.identity import canonical_json
 from ablations.store.record import RECORD, Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError, decode, encode
@@ -83,18 +82,6 @@ def test_any_words_can_be_kept_and_half_a_character_becomes_a_question_mark(word
     assert kept == record(reason=told, examples=[{"input": told}])
 
 
-def test_times_are_told_by_their_measure_their_reference_and_their_place(results: Results) -> None:
-    places: list[dict[str, float | str]] = [{"length": 4}, {"length": 8}, {}]
-    times = [
-        Measurement("step_time", "s", coordinates=at, samples=[1.0], session=process, baseline="b")
-        for at in places
-        for process in ("0", "1")
-    ]
-    assert record(measurements=times).timed == {
-        ("training", "b", canonical_json(at)) for at in places
-    }
-
-
 # Strict JSON.
 
 
@@ -141,29 +128,6 @@ def test_what_strict_json_cannot_say_is_refused_in_one_line(results: Results) ->
 
 
 # Whole or not at all.
-
-
-def test_text_is_synced_before_it_takes_its_name_and_the_folder_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[str] = []
-    fsync, replace = os.fsync, os.replace
-
-    def watched_fsync(file: int) -> None:
-        is_folder = os.path.samestat(os.fstat(file), os.stat(tmp_path))
-        (held,) = tmp_path.iterdir()
-        steps.append("sync folder" if is_folder else f"sync {held.read_text()}")
-        fsync(file)
-
-    def watched_replace(source: Path, target: Path) -> None:
-        assert Path(source).parent == Path(target).parent  # a rename, never a copy
-        steps.append("rename")
-        replace(source, target)
-
-    monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(os, "replace", watched_replace)
-    write_atomic(tmp_path / "file", "new")
-    assert steps == ["sync new", "rename", "sync folder"]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Says
 
+from ablations.evaluations.quality import Beam
 from ablations.tasks import TASK
 from ablations.tasks.data.cmudict import (
     LETTERS,
@@ -29,32 +31,9 @@ from ablations.tasks.g2p import G2P
 from ablations.tasks.scoring import METRICS, edits, nearest, score
 from ablations.tasks.task import Budget, Score
 from model.batch import EOS
+from model.build import build
 from model.config import ConfigError
-
-
-def test_what_is_never_taught_is_named_with_its_line(tmp_path: Path) -> None:
-    texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
-    for split in ("valid", "test"):
-        for line, symbol in [("fax\tf a", "letter 'x'"), ("fa\tf ɔː", "phone 'ɔː'")]:
-            paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
-            with pytest.raises(ConfigError) as caught:
-                from_files(paths, ALL, stress=False)
-            said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
-            assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
-
-
-BAD_FILES: dict[str, str | bytes] = {
-    "train:1: the file is empty; write some text in it": " \n\n",
-    "train: no words; write one a line, as in WORD  P H O N E S": ";;; only\n\n",
-    "train:2: not UTF-8; save the file as UTF-8": b"a AH0\nd\xc9j\xc0 D EY1\n",
-    "train:1: not UTF-8; save the file as UTF-8": "a AH0".encode("utf-16"),
-    "train:3: no phones for 'b'; write WORD  P H O N E S": "a AH0\n\nb\n",
-    "train:1: no phones for 'a'; write WORD  P H O N E S": "a # AH0\n",
-    "train:2: not two columns; write word<TAB>p h o n e s": "a\tə\nb ə\n",
-    "train:1: not two columns; write word<TAB>p h o n e s": "a\tə\t3\n",
-    "train:2: no phones for 'b'; write word<TAB>p h o n e s": "a\tə\nb\t \n",
-    "train:1: no word before the tab; write word<TAB>p h o n e s": " \tə\n",
-}
+from model.generate import beam
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +52,7 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
     for step in task.steps(0, Budget(1000, 2)):
         for batch in step:
             for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
-                letters = task.letters.decode(token for token in source if token > EOS)
+                letters = task.letters.show(token for token in source if token > EOS)
                 seen["".join(letters), task.to_text([each for each in labels if each > EOS])] += 1
         if seen.total() >= count:
             return seen
@@ -88,9 +67,25 @@ def oracle_of(task: G2P, answers: dict[str, str]) -> Says:
     """Says what a table says for each word."""
 
     def answer(letters: list[int]) -> list[int]:
-        return task.phones.encode(answers["".join(task.letters.decode(letters))].split())
+        return task.phones.encode(answers["".join(task.letters.show(letters))].split())
 
     return Says(task.target_size, answer)
+
+
+def test_a_beam_is_scored_by_the_best_of_its_answers_and_not_by_the_greedy_one() -> None:
+    task = G2P(G2P.Config(words=50, valid_words=5, test_words=12))
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "depth": 1}
+    model = build({**written, "n_heads": 2}, task.source_size, task.target_size, seed=0)
+    taken = Beam().measure(model, task, torch.device("cpu"), 1).measurements
+    outputs = []
+    for word in task.words["test"]:
+        ((best, *_),) = beam(model, task.ask(word), task.longest - 1, width=4)
+        outputs.append(best.tokens)
+    said = [task.dictionary.said["test"][word] for word in task.words["test"]]
+    references = [[task.phones.encode(one.split()) for one in each] for each in said]
+    found = {each.metric: each.value for each in taken}
+    assert found == values(score(outputs, references))
+    assert found["per"] != values(task.scores(model, "test", "cpu")[0])["per"]
 
 
 @pytest.mark.parametrize("which", [0, -1])
@@ -157,10 +152,7 @@ FILES = {
 
 
 def own(folder: Path, format_: str, **options: Any) -> G2P:
-    for split, text in FILES[format_].items():
-        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
-    paths = {split: str(folder / f"{split}.txt") for split in FILES[format_]}
-    return TASK.build({"name": "g2p", **paths, **options})
+    return TASK.build({"name": "g2p", **write(folder, **FILES[format_]), **options})
 
 
 def test_a_dictionary_like_cmudict_becomes_a_task(tmp_path: Path) -> None:
@@ -256,14 +248,12 @@ def test_the_scorings_of_four_words_by_hand() -> None:
 
 
 def test_a_score_without_words_is_none_and_says_why() -> None:
-    one, several = score([[3]], [[[3]]]), score([[3]], [[[3], [4]]])
-    missing = {each.metric: each.reason for each in one + several if each.value is None}
-    assert missing == {
-        "per_one": "no words with one pronunciation",
-        "wer_one": "no words with one pronunciation",
-        "per_several": "no words with several pronunciations",
-        "wer_several": "no words with several pronunciations",
-    }
+    for references, group, words in (
+        ([[3]], "several", "words with several pronunciations"),
+        ([[3], [4]], "one", "words with one pronunciation"),
+    ):
+        missing = {s.metric: s.reason for s in score([[3]], [references]) if s.value is None}
+        assert missing == dict.fromkeys((f"per_{group}", f"wer_{group}"), f"no {words}")
 
 
 RELATIVES = [
@@ -281,25 +271,17 @@ RELATIVES = [
 ]
 
 
-def test_the_dictionary_has_every_word_of_plain_letters_and_no_stress(
-    said: dict[str, tuple[str, ...]],
-) -> None:
-    assert len(said) == 124_926
-    assert set("".join(said)) == set(LETTERS)
-    assert {phone for all_ in said.values() for one in all_ for phone in one.split()} == set(PHONES)
-    assert said["aalsmeer"] == ("AA L S M IH R",)  # its line ends in a comment
-    assert said["a"] == ("AH", "EY")
-    assert said["mm"] == ("M",)
-
-
-def test_with_stress_there_are_69_phones_and_more_pronunciations(
+def test_the_dictionary_has_every_word_of_plain_letters_with_stress_and_without(
     said: dict[str, tuple[str, ...]],
 ) -> None:
     stressed = read(True)
-    phones = {phone for all_ in stressed.values() for one in all_ for phone in one.split()}
-    assert phones == set(STRESSED)
-    assert len(STRESSED) == len(phones) == 69
     assert list(stressed) == list(said)
+    assert (len(said), len(PHONES), len(STRESSED)) == (124_926, 39, 69)
+    assert set("".join(said)) == set(LETTERS)
+    for words, phones in ((said, PHONES), (stressed, STRESSED)):
+        assert {p for all_ in words.values() for one in all_ for p in one.split()} == set(phones)
+    assert said["aalsmeer"] == ("AA L S M IH R",)  # its line ends in a comment
+    assert (said["a"], said["mm"]) == (("AH", "EY"), ("M",))
     assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
 
 
@@ -335,7 +317,6 @@ insult(2) IH1 N S AH2 L T # noun
 zoe Z OW1 IY0 # name
 """
 WIKIPRON = "schön\tʃ øː n\nweg\tv ɛ k\nweg\tv eː k\nWeg\tv eː k\nzum Teil\tts ʊ m t2\n"
-ALL = {"train": None, "valid": None, "test": None}
 
 
 def write(folder: Path, **texts: str | bytes) -> dict[str, str]:
@@ -348,54 +329,79 @@ def write(folder: Path, **texts: str | bytes) -> dict[str, str]:
 # What is read
 
 
-def test_a_file_in_the_format_of_cmudict_with_stress_and_without(tmp_path: Path) -> None:
-    path = write(tmp_path, train=CMUDICT)["train"]
-    assert read_file(path, stress=True) == {
-        "read": ("R IY1 D", "R EH1 D"),
-        "'bout": ("B AW1 T",),
-        "insult": ("IH2 N S AH1 L T", "IH1 N S AH2 L T"),
-        "zoe": ("Z OW1 IY0",),
-    }
-    said = read_file(path, stress=False)
-    assert said["read"] == ("R IY D", "R EH D")
-    assert said["insult"] == ("IH N S AH L T",), "what became equal is one"
+STRESS_OF_CMUDICT = {
+    "read": ("R IY1 D", "R EH1 D"),
+    "'bout": ("B AW1 T",),
+    "insult": ("IH2 N S AH1 L T", "IH1 N S AH2 L T"),
+    "zoe": ("Z OW1 IY0",),
+}
+SAID_IN_CMUDICT = {
+    "read": ("R IY D", "R EH D"),
+    "'bout": ("B AW T",),
+    "insult": ("IH N S AH L T",),  # what became equal is one
+    "zoe": ("Z OW IY",),
+}
+SAID_IN_WIKIPRON = {
+    "schön": ("ʃ øː n",),
+    "weg": ("v ɛ k", "v eː k"),
+    "Weg": ("v eː k",),
+    "zum Teil": ("ts ʊ m t2",),
+}
 
 
-def test_a_file_of_two_columns_is_read_unchanged(tmp_path: Path) -> None:
-    path = write(tmp_path, train=WIKIPRON)["train"]
-    expected = {
-        "schön": ("ʃ øː n",),
-        "weg": ("v ɛ k", "v eː k"),
-        "Weg": ("v eː k",),
-        "zum Teil": ("ts ʊ m t2",),
-    }
-    assert read_file(path, stress=False) == read_file(path, stress=True) == expected
-    assert list(read_file(path, stress=False)) == list(expected)
-
-
-def test_a_byte_order_mark_blank_lines_and_carriage_returns_change_nothing(tmp_path: Path) -> None:
-    for text, written in [
-        (CMUDICT, f"\ufeff{CMUDICT}"),
-        (WIKIPRON, f"{WIKIPRON}\n\n"),
-        (WIKIPRON, WIKIPRON.replace("\n", "\r\n")),
-    ]:
-        paths = write(tmp_path, train=text, valid=written)
-        assert read_file(paths["train"], stress=True) == read_file(paths["valid"], stress=True)
+def test_either_format_is_read_whatever_its_line_ends_and_stress_is_cmudicts(
+    tmp_path: Path,
+) -> None:
+    for text, stressed, said in (
+        (CMUDICT, STRESS_OF_CMUDICT, SAID_IN_CMUDICT),
+        (WIKIPRON, SAID_IN_WIKIPRON, SAID_IN_WIKIPRON),
+    ):
+        for written in (text, f"\ufeff{text}", f"{text}\n\n", text.replace("\n", "\r\n")):
+            path = write(tmp_path, train=written)["train"]
+            assert read_file(path, stress=True) == stressed
+            assert list(read_file(path, stress=False).items()) == list(said.items())
 
 
 def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path) -> None:
     paths = write(tmp_path, train=WIKIPRON, valid="weg\tv ɛ k\n", test="nö\tn\n")
-    cut = from_files(paths, {**ALL, "train": 1}, stress=False)
-    assert cut.words == {"train": ("schön",), "valid": ("weg",), "test": ("nö",)}
-    assert cut.letters == sorted(set("schönwegWegzum Teil"))
-    assert cut.phones == sorted(["ʃ", "øː", "n", "v", "ɛ", "k", "eː", "ts", "ʊ", "m", "t2"])
-    assert cut.longest == len("zum Teil")
-    assert cut.licence == "the user's own"
-    assert cut.source == "train, valid, test"
-    assert cut.rule.endswith("1 words of valid and 0 words of test are in train too")
+    task: G2P = TASK.build({"name": "g2p", **paths, "words": 1, "valid_words": 5})
+    assert task.words == {"train": ("schön",), "valid": ("weg",), "test": ("nö",)}
+    assert task.dictionary.letters == sorted(set("schönwegWegzum Teil"))
+    assert task.dictionary.phones == sorted(
+        ["ʃ", "øː", "n", "v", "ɛ", "k", "eː", "ts", "ʊ", "m", "t2"]
+    )
+    assert task.longest == 2 + len("zum Teil")
+    card = task.card()
+    assert (card["licence"], card["source"]) == ("the user's own", "train, valid, test")
+    assert card["split"].endswith("1 words of valid and 0 words of test are in train too")
 
 
 # What is said of a bad file
+
+
+def test_what_is_never_taught_is_named_with_its_line(tmp_path: Path) -> None:
+    texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
+    for split in ("valid", "test"):
+        for line, symbol in [("fax\tf a", "letter 'x'"), ("fa\tf ɔː", "phone 'ɔː'")]:
+            paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
+            with pytest.raises(ConfigError) as caught:
+                from_files(paths, stress=False)
+            said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
+            assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
+
+
+BAD_FILES: dict[str, str | bytes] = {
+    "train:1: the file is empty; write some text in it": " \n\n",
+    "train: no words; write one a line, as in WORD  P H O N E S": ";;; only\n\n",
+    "train:2: not UTF-8; save the file as UTF-8": b"a AH0\nd\xc9j\xc0 D EY1\n",
+    "train:1: not UTF-8; save the file as UTF-8": "a AH0".encode("utf-16"),
+    "train:3: no phones for 'b'; write WORD  P H O N E S": "a AH0\n\nb\n",
+    "train:1: no phones for 'a'; write WORD  P H O N E S": "a # AH0\n",
+    "train:2: not two columns; write word<TAB>p h o n e s": "a\tə\nb ə\n",
+    "train:1: not two columns; write word<TAB>p h o n e s": "a\tə\t3\n",
+    "train:2: no phones for 'b'; write word<TAB>p h o n e s": "a\tə\nb\t \n",
+    "train:1: no word before the tab; write word<TAB>p h o n e s": " \tə\n",
+}
 
 
 def test_a_malformed_file_is_named_with_its_line_and_the_remedy(tmp_path: Path) -> None:
@@ -410,6 +416,6 @@ def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:
     knowing, strict = Vocabulary("ab", unknown=True), Vocabulary("ab")
     assert (knowing.unknown, strict.unknown) == (3, None)
     assert knowing.encode("abc") == [4, 5, 3]
-    assert knowing.decode([3]) == ["<unk>"]
+    assert knowing.show([3]) == ["<unk>"]
     with pytest.raises(ValueError, match="'c' is not in the vocabulary"):
         strict.encode("abc")

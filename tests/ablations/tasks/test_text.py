@@ -67,16 +67,10 @@ def test_a_window_reads_the_token_before_it_and_every_token_is_asked_once(
 ) -> None:
     ids = small.tokens.encode(small.texts[part])
     assert labels(small.evaluation_batches(part)) == ids
-    windows = [
-        (inputs, row)
-        for batch in small.evaluation_batches(part)
-        for inputs, row in zip(batch.inputs.tolist(), batch.labels.tolist(), strict=True)  # type: ignore[union-attr]
-    ]
-    for number, (inputs, row) in enumerate(windows):
-        start = number * small.config.length
-        assert row == ids[start : start + small.config.length]
-        assert inputs == ([BOS, *ids][start : start + len(row)])
-    assert len(windows) == math.ceil(len(ids) / small.config.length)
+    reads = [row for batch in small.evaluation_batches(part) for row in batch.inputs.tolist()]  # type: ignore[union-attr]
+    starts = range(0, len(ids), small.config.length)
+    read = [BOS, *ids[:-1]]
+    assert reads == [read[start : start + small.config.length] for start in starts]
 
 
 @given(
@@ -115,12 +109,11 @@ def test_bits_per_character_count_every_token_and_every_unknown_word(small: Text
     nats = 0.0
     with torch.inference_mode():
         for start in range(0, len(ids), small.config.length):
-            inputs = [BOS, *ids][start : start + min(small.config.length, len(ids) - start)]
-            given = torch.tensor([inputs])
-            logits_TV = model(Batch(given, inputs=given))[0].double()
-            for place in range(len(inputs)):
-                row = logits_TV[place]
-                nats += float(row.logsumexp(0) - row[ids[start + place]])
+            targets = ids[start : start + small.config.length]
+            given = torch.tensor([[BOS, *ids][start : start + len(targets)]])
+            rows = model(Batch(given, inputs=given))[0].double()
+            for row, target in zip(rows, targets, strict=True):
+                nats += float(row.logsumexp(0) - row[target])
     spelling = small.tokens.spelling(text)
     assert (spelling == 0) == (small.config.tokens["name"] == "bpe"), "the case is tried"
     (score,), _ = small.scores(model, "valid", "cpu")
@@ -157,12 +150,8 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
 
 
 def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
-    windows = Windows(range(100, 1100), 10)
-    budget = Budget(10_000)
-    firsts = {
-        int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
-    }
-    assert len(firsts) == 10
+    epochs = Windows(range(100, 1100), 10).steps(0, "text", Budget(10_000))
+    assert len({int(parts[0].labels.min()) % 10 for parts in islice(epochs, 50)}) == 10
 
 
 VERSE = "And God said, Let there be light: and there was light.\nAnd God saw [it]."
@@ -183,19 +172,13 @@ def words_of(text: str, size: int | None = None) -> Words:
     return Words(Words.Config(size=size), text)
 
 
-@given(texts | dense)
-def test_words_come_back_as_they_were(text: str) -> None:
-    tokens = words_of(text)
-    assert tokens.decode(tokens.encode(text)) == text
-    assert tokens.spelling(text) == 0
-
-
 @given(texts | dense | st.text(" \n▁a"))
-def test_pieces_come_back_as_they_were_though_learned_from_another_text(
+def test_words_come_back_as_they_were_and_pieces_though_learned_from_another_text(
     pieces: Tokens, text: str
 ) -> None:
-    assert pieces.decode(pieces.encode(text)) == text
-    assert pieces.spelling(text) == 0
+    for tokens in (words_of(text), pieces):
+        assert tokens.decode(tokens.encode(text)) == text
+        assert tokens.spelling(text) == 0
 
 
 @pytest.mark.parametrize("name", TOKENS.components)
@@ -354,16 +337,6 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, 
 BUDGETS = st.builds(Budget, tokens=st.integers(1, 400), micro_batches=st.integers(1, 5))
 
 
-@given(LENGTHS, BUDGETS, st.booleans())
-def test_every_example_comes_once_an_epoch(
-    lengths: list[tuple[int, int]], budget: Budget, has_source: bool
-) -> None:
-    steps = made(lengths, has_source).steps(0, "any", budget)
-    for _ in range(3):
-        seen = [row for step in epoch(steps, len(lengths)) for batch in rows(step) for row in batch]
-        assert sorted(seen) == list(range(len(lengths)))
-
-
 @pytest.mark.parametrize("budget", [Budget(2100, 2), Budget(4200, 4)], ids=str)
 def test_less_than_a_twentieth_of_a_step_is_padding_and_it_goes_from_short_to_long(
     words: Padded, budget: Budget
@@ -393,11 +366,14 @@ def test_by_length_has_every_row_once_from_short_to_long(
 
 
 @given(LENGTHS, BUDGETS, st.booleans())
-def test_a_batch_holds_its_examples_and_lengths_only_where_something_is_padded(
+def test_an_epoch_has_every_example_once_and_lengths_only_where_something_is_padded(
     lengths: list[tuple[int, int]], budget: Budget, has_source: bool
 ) -> None:
-    for step in epoch(made(lengths, has_source).steps(0, "any", budget), len(lengths)):
-        for batch, chosen in zip(step, rows(step), strict=True):
+    steps = made(lengths, has_source).steps(0, "any", budget)
+    for taken in [epoch(steps, len(lengths)) for _ in range(3)]:
+        batches = [both for step in taken for both in zip(step, rows(step), strict=True)]
+        assert sorted(row for _, chosen in batches for row in chosen) == [*range(len(lengths))]
+        for batch, chosen in batches:
             sides = [(batch.inputs, batch.lengths, [lengths[row][1] + 1 for row in chosen])]
             if has_source:
                 real = [lengths[row][0] + 1 for row in chosen]

@@ -72,11 +72,8 @@ def values(scores: Sequence[Score]) -> dict[str, float | None]:
 def test_pairs_with_too_many_words_on_either_side_are_left_out_and_counted() -> None:
     task = make(max_words=12)
     old, new = read(KING_JAMES), read(WORLD_ENGLISH)
-    short = [
-        verse
-        for verse in old.keys() & new.keys()
-        if len(old[verse].split()) <= 12 and len(new[verse].split()) <= 12
-    ]
+    both = old.keys() & new.keys()
+    short = [v for v in both if max(len(bible[v].split()) for bible in (old, new)) <= 12]
     assert sum(map(len, task.sentences.values())) == len(short)
     card = task.card()
     assert card["left_out"] == task.left_out
@@ -167,15 +164,8 @@ def test_own_files_are_read_line_by_line(tmp_path: Path) -> None:
     paths = own(tmp_path)
     task = make(**paths, tokens="words")
     assert task.sentences["train"][1] == ("he goeth away", "he goes away")
-    assert {split: len(pairs) for split, pairs in task.sentences.items()} == {
-        "train": 3,
-        "valid": 2,
-        "test": 2,
-    }
+    assert task.card()["size"] == {"train": 3, "valid": 2, "test": 2}
     assert task.card()["source"].startswith("train_source.txt, train_target.txt, valid")
-    assert Translation.files == FILES
-    (elsewhere := tmp_path / "elsewhere").mkdir()
-    assert make(**own(elsewhere), tokens="words").digest() == task.digest()
 
 
 def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:

@@ -26,11 +26,9 @@ import ablations.train.loop
 from ablations.signals import Stopped
 from ablations.train.checkpoint import (
     Checkpointer,
-    code_of,
     copied,
     load_weights,
     named,
-    pack,
     save_weights,
     stamp_of,
 )
@@ -49,13 +47,6 @@ def test_weights_with_another_stamp_are_refused(kept: Path) -> None:
     ]:
         assert words in refusal(kept, stamp)
 
-
-WRONG = [
-    lambda weights: dict([*weights.items()][1:]),
-    lambda weights: {**weights, "z": torch.zeros(1)},
-    lambda weights: {name: each[:1].clone() for name, each in weights.items()},
-    lambda weights: {name: each.mT.contiguous() for name, each in weights.items()},
-]
 
 STAMP = {"trial": "abc", "code": "1"}
 few = settings(max_examples=150)
@@ -168,15 +159,13 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
     }
 
 
-def test_a_checkpoint_names_the_code_that_made_it(tmp_path: Path) -> None:
+def test_a_checkpoint_names_what_made_it(tmp_path: Path) -> None:
     kept = keep(tmp_path, 1)
-    assert code_of(kept.path) == STAMP["code"]
-    for words in ({}, [], {"stamp": 3}, {"stamp": "{"}, {"stamp": "[]"}, {"stamp": "{}"}):
-        save_file(state(1)[0], kept.path, metadata={"words": json.dumps(words)})
-        assert code_of(kept.path) is None
+    assert stamp_of(kept.path).items() >= STAMP.items()
+    save_file(state(1)[0], kept.path, metadata={"words": json.dumps([])})
+    assert stamp_of(kept.path) == {}
     kept.path.write_bytes(b"torn")
-    assert code_of(kept.path) is None
-    assert code_of(tmp_path / "nothing") is None
+    assert stamp_of(kept.path) == stamp_of(tmp_path / "nothing") == {}
 
 
 def test_a_state_is_due_when_time_has_passed_or_the_end_is_near(tmp_path: Path) -> None:
@@ -223,13 +212,15 @@ def test_the_mean_is_what_is_evaluated_and_what_is_left(select: str) -> None:
     assert left == (valid_losses(averaged)[-1] if select == "last" else averaged.best_loss)
 
 
-def test_the_best_on_validation_are_left_and_not_the_last() -> None:
-    options = {"optimizer": {"name": "sgd", "lr": 0.4}, "steps": 40, "evaluations": 40}
+@pytest.mark.parametrize("lr", [0.4, 50.0], ids=["better", "only worse"])
+def test_the_best_trained_on_validation_are_left_and_not_the_last(lr: float) -> None:
+    options = {"optimizer": {"name": "sgd", "lr": lr}, "steps": 40, "evaluations": 40}
     options["schedule"] = {"name": "constant"}
     best, last = run("best", **options), run("last", **options)
     losses = valid_losses(last)
     assert valid_losses(best) == losses  # choosing changes nothing of the training itself
     assert min(losses[1:]) < losses[-1]
+    assert (losses[0] < min(losses[1:])) == (lr == 50.0), "the untrained weights are no choice"
     assert validate(best.model, best.task, CPU) == min(losses[1:])
     assert validate(last.model, last.task, CPU) == losses[-1]
 
@@ -244,20 +235,6 @@ def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path: Path) -> None
     torch.testing.assert_close(fresh.state_dict(), stored.state_dict(), rtol=0, atol=0)
     places = [{t.data_ptr() for t in m.state_dict().values()} for m in (stored, fresh)]
     assert len(places[0]) == len(places[1])
-
-
-def test_weights_of_another_model_are_refused_in_one_line_and_change_nothing(
-    tmp_path: Path,
-) -> None:
-    for wrong in WRONG:
-        model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
-        before = copied(model)
-        (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP_WEIGHTS))
-        with pytest.raises(ConfigError, match=r"in one of the two alone|has the shape") as caught:
-            load_weights(model, tmp_path / "weights", STAMP_WEIGHTS)
-        (problem,) = caught.value.problems
-        assert len(problem.splitlines()) == 1
-        assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
 
 
 def refusal(path: Path, stamp: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ablations.train.checkpoint import Checkpointer
-from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
+from ablations.train.config import OPTIMIZER, SCHEDULE
 from model.config import ConfigError
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
@@ -154,25 +154,6 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "cosine": {"warmup": 0, "floor": 0.0},
     "noam": {"warmup": 4000},
 }
-TRAINING: dict[str, Any] = {
-    "steps": 1000,
-    "batch_tokens": 2048,
-    "micro_batches": 1,
-    "optimizer": {"name": "adam"},
-    "schedule": {"name": "linear"},
-    "clip": 1.0,
-    "label_smoothing": 0.0,
-    "label_smoothing_over": "all",
-    "evaluations": 5,
-    "select": "last",
-    "average": None,
-    "precision": "float32",
-    "compile": False,
-}
-
-
-def test_a_training_is_this_when_nobody_says_otherwise() -> None:
-    assert vars(TrainConfig()) == TRAINING
 
 
 def test_a_part_that_is_named_bare_has_these_options() -> None:

@@ -75,11 +75,11 @@ class Twin:
     """Their weights, rows and columns in our order."""
 
     def build(self, sizes: tuple[int | None, int], changes: Mapping[str, Any]) -> nn.Module:
-        """The preset with some values changed; `part.option` changes one option of a part."""
+        """The preset with some values changed; `place.option` changes one option of a component."""
         written = dict(load(self.preset).model)
         for path, value in changes.items():
-            part, _, option = path.partition(".")
-            written[part] = {**written[part], option: value} if option else value
+            place, _, option = path.partition(".")
+            written[place] = {**written[place], option: value} if option else value
         return build(written, *sizes, seed=None)
 
     def pair(self, changes: Mapping[str, Any], **their_sizes: Any) -> tuple[Any, nn.Module]:
@@ -143,8 +143,8 @@ def assert_same_decoder(theirs: Any, model: nn.Module, lengths: list[int]) -> No
 
 def assert_same_encoder_decoder(
     theirs: Any, model: nn.Module, source_lengths: list[int], lengths: list[int]
-) -> None:
-    """The logits of the target, padding of both sides left out."""
+) -> tuple[Tensor, Tensor]:
+    """The logits of the target, padding of both sides left out; ours and theirs."""
     source, source_lengths_B, source_real = padded(source_lengths, seed=1)
     inputs, lengths_B, real = padded(lengths, seed=2)
     with StaysDouble():
@@ -154,8 +154,18 @@ def assert_same_encoder_decoder(
             decoder_input_ids=inputs,
             decoder_attention_mask=real.long(),
         ).logits
-    batch = Batch(inputs, inputs, lengths_B, source, source_lengths_B)
-    assert_same(model(batch)[real], expected[real])
+    ours = model(Batch(inputs, inputs, lengths_B, source, source_lengths_B))
+    assert_same(ours[real], expected[real])
+    return ours[real], expected[real]
+
+
+def assert_same_gradients(twin: Twin, theirs: nn.Module, model: nn.Module) -> None:
+    """Of every weight, each number against the largest of its tensor."""
+    gradients = {name: weight.grad for name, weight in trained(theirs).items()}
+    for name, gradient in twin.translated(gradients).items():
+        largest = gradient.abs().max()
+        assert largest > 0, name
+        assert_same(model.get_parameter(name).grad / largest, gradient / largest)
 
 
 def assert_same(actual: Tensor, expected: Tensor) -> None:

@@ -18,9 +18,9 @@ from library_weights import (
     assert_same,
     assert_same_decoder,
     assert_same_encoder_decoder,
+    assert_same_gradients,
     library,
     padded,
-    trained,
 )
 from torch import Tensor
 
@@ -106,11 +106,7 @@ def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2() -> None:
     loss = cross_entropy(model(batch), batch.labels) / batch.tokens
     loss.backward()
     assert_same(loss, expected)
-    their_gradients = {name: weight.grad for name, weight in trained(theirs).items()}
-    for name, gradient in GPT2.translated(their_gradients).items():
-        largest = gradient.abs().max()
-        assert largest > 0, name
-        assert_same(model.get_parameter(name).grad / largest, gradient / largest)
+    assert_same_gradients(GPT2, theirs, model)
 
 
 def test_equal_weights_give_the_logits_of_bloom() -> None:

@@ -36,7 +36,7 @@ from model.config import MODEL, ConfigError
 from model.feedforward import FEEDFORWARD
 from model.mixers import MIXER
 from model.mixers.attention import Heads
-from model.positions import POSITION, Position
+from model.positions import POSITION
 from model.residual import NORM, RESIDUAL
 
 
@@ -56,30 +56,6 @@ def test_multiplying_a_score_by_zero_does_not_hide_it() -> None:
             check(subject)
 
 
-class UsesEverySite(Position):
-    """Turns queries and keys, leans on distance, and lets queries weigh places."""
-
-    def __init__(self, n_heads: int) -> None:
-        super().__init__()
-        self.register_buffer("slopes", torch.linspace(-1, 1, n_heads))
-
-    def rotate(self, q_BHTK: Tensor, k_BHTK: Tensor, positions_T: Tensor) -> tuple[Tensor, Tensor]:
-        turn_T1 = (positions_T.to(q_BHTK.dtype) * 0.3).cos()[:, None]
-        return q_BHTK * turn_T1, k_BHTK * turn_T1
-
-    def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
-        return self.slopes[:, None, None] * (queries_T[:, None] - keys_S).abs()
-
-    def score(self, q_BHTK: Tensor, queries_T: Tensor, keys_S: Tensor) -> Tensor:
-        return q_BHTK.sum(-1, keepdim=True) * (keys_S.to(q_BHTK.dtype) * 0.7).sin()
-
-
-def test_a_position_from_elsewhere_keeps_every_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(POSITION.components, "every-site", UsesEverySite)
-    subject = around(POSITION, "every-site")
-    assert not failures(checks(subject), subject)
-
-
 Row = dict[str, str]
 OTHERS = {
     "kind": sorted(KINDS),
@@ -88,8 +64,8 @@ OTHERS = {
 
 
 def rows() -> list[Row]:
-    """Those of a third of the pairs, which hold every part three times or more, come first."""
-    decks = {axis: cycle(Random(axis).sample(parts, len(parts))) for axis, parts in OTHERS.items()}
+    """Those of a third of the pairs, which hold every component three times or more, come first."""
+    decks = {axis: cycle(Random(axis).sample(names, len(names))) for axis, names in OTHERS.items()}
     pairs = list(
         product(enumerate(sorted(POSITION.components)), enumerate(sorted(MIXER.components)))
     )
@@ -102,10 +78,10 @@ def rows() -> list[Row]:
 
 ROWS = rows()
 EMPTY = {"mixer": "none", "feedforward": "none", "residual": "parallel"}
-CORNERS: list[Row] = [  # more than two parts that leave a parameter idle between them
-    {**ROWS[0], "norm": "layer", "kind": kind, **parts}
+CORNERS: list[Row] = [  # more than two components that leave a parameter idle between them
+    {**ROWS[0], "norm": "layer", "kind": kind, **chosen}
     for kind in sorted(KINDS)
-    for parts in (EMPTY, {"position": "t5", "mixer": "none"}, {"position": "shaw", "mixer": "gru"})
+    for chosen in (EMPTY, {"position": "t5", "mixer": "none"}, {"position": "shaw", "mixer": "gru"})
 ]
 COMBINED: tuple[Check, ...] = (
     gives_finite_logits,
@@ -134,7 +110,7 @@ def idle(row: Row, parameter: str) -> bool:
     return False
 
 
-# No combination of these parts is refused: a ConfigError here is a failure.
+# No combination of these is refused: a ConfigError here is a failure.
 @pytest.mark.parametrize("row", TRIED, ids=lambda row: "-".join(row.values()))
 def test_components_keep_the_contracts_in_combination(row: Row) -> None:
     subject = combined(row)
@@ -144,8 +120,8 @@ def test_components_keep_the_contracts_in_combination(row: Row) -> None:
     torch.stack(squares).sum().backward()
     for name, parameter in model.named_parameters():
         assert (parameter.grad is None) == idle(row, name), (
-            f"whether a gradient reaches {name}: if the parts beside it leave it no work, say "
-            "so in idle() of tests/contracts/test_every_part.py"
+            f"whether a gradient reaches {name}: if the components beside it leave it no work, say "
+            "so in idle() of tests/contracts/test_every_component.py"
         )
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
 
@@ -232,20 +208,6 @@ STILL = {"name": "sgd", "lr": 1e-30}  # so that gradients can be compared after 
 SHAPES = [((6, 3, 5), (5, 7, 4)), ((4, 4), (6, 6)), ((2,), (3,))]
 
 
-def moved(subject: Subject, seed: int) -> nn.Module:
-    """Without dropout, in double precision, every parameter moved from where it starts."""
-    written: dict[str, Any] = {
-        name: 0.0 if name.endswith("dropout") else value for name, value in subject.written.items()
-    }
-    model = build(written, *subject.sizes, seed).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter.add_(noise, alpha=0.3)
-    return model
-
-
 def labelled(subject: Subject, model: nn.Module, seed: int) -> Batch:
     """A batch whose labels stand where the model's answers do."""
     lengths, source_lengths = SHAPES[seed]
@@ -276,7 +238,9 @@ SUBJECTS_PACKED = [
 @pytest.mark.parametrize("subject", SUBJECTS_PACKED)
 def test_a_component_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
     config = TrainConfig(optimizer=STILL, clip=None)
-    models = [moved(subject, seed) for seed in range(len(SHAPES))]
+    written = {name: 0.0 if name.endswith("dropout") else value
+               for name, value in subject.written.items()}  # fmt: skip
+    models = [copy.deepcopy(subject.moved(written, seed)) for seed in range(len(SHAPES))]
     batches = [labelled(subject, model, seed) for seed, model in enumerate(models)]
     pack = Pack(models, None, config, range(len(SHAPES)), CPU)  # type: ignore[arg-type]
     pack.step = 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ablations.commands.difference import difference
+from ablations.commands.diff import difference
 from ablations.plan import make_plan
 
 Ask = Callable[..., str]
