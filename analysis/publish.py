@@ -16,8 +16,9 @@ from pathlib import Path, PurePosixPath
 from ablations.store.files import read_file, write_atomic
 from ablations.store.results import Results
 from analysis import plots, report
-from analysis.claims import REFUTED, SUPPORTED, claims, finding_text, verdict_counts
+from analysis.claims import claims, finding_text, verdict_counts
 from analysis.contrasts import Evidence
+from analysis.predictions import REFUTED, SUPPORTED
 from analysis.tables import escape
 from analysis.wording import plain
 

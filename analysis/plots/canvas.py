@@ -111,7 +111,7 @@ def mean_of(values: Iterable[float]) -> Row:
 
 def counted(frame: pd.DataFrame, of: str = "seeds") -> str:
     """How many seeds are behind the means: `n = 3 seeds; bars: 95 % intervals`."""
-    known = sorted({int(n) for n in frame["n"] if n == n and n > 0})
+    known = sorted(frame["n"][frame["n"] > 0].astype(int).unique().tolist())
     if not known:
         return ""
     if known == [1]:
