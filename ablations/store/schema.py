@@ -77,11 +77,18 @@ def parse(data: bytes, kind: TypeAdapter[T]) -> T:
     """An object of this kind from JSON."""
     try:
         if b"NaN" in data or b"Infinity" in data:  # maybe only as words: this parser tells
-            json.loads(data, parse_constant=_refuse)
+            _read_json(data)
         return kind.validate_json(data)
     except ValidationError as error:
         raise RecordError(_problem(error.errors(include_url=False)[0])) from None
-    except ValueError as error:
+
+
+def _read_json(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_refuse)
+    except UnicodeDecodeError:
+        raise RecordError("not UTF-8") from None
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"not readable as JSON ({error})") from None
 
 
@@ -109,7 +116,7 @@ def _checked(data: bytes) -> bytes:
     """The object of a file without its first line, if that vouches for it."""
     first = _FIRST.match(data)
     if first is None:
-        _refuse_stranger(data)
+        check_schema(_read_json(data))  # says what it is, if it is no record at all
         raise RecordError("damaged: it does not begin as a record does")
     schema, rest = int(first[1]), data[first.end() :]
     if _digest(SCHEMA, rest) == first[2]:
@@ -119,18 +126,6 @@ def _checked(data: bytes) -> bytes:
     if schema > SCHEMA or _digest(schema, rest) == first[2]:
         check_schema({"schema": schema})
     raise RecordError("damaged: it is not what was written")
-
-
-def _refuse_stranger(data: bytes) -> None:
-    """Say what it is, if it is no record at all."""
-    try:
-        check_schema(json.loads(data.decode("utf-8"), parse_constant=_refuse))
-    except UnicodeDecodeError:
-        raise RecordError("not UTF-8") from None
-    except RecordError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"not readable as JSON ({error})") from None
 
 
 def check_schema(plain: Any) -> None:

@@ -43,7 +43,11 @@ def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: Fa
         found = {name for module in waiting for name in _imports(module)}
         waiting = {name for name in found - reached if not is_aside(name)}
         reached = reached | waiting
-    return {_name(module): digest_of(_file(module)) for module in sorted(reached)}
+    files = {module: _file(module) for module in sorted(reached)}
+    return {
+        path.relative_to(ROOT).as_posix() if _is_ours(module) else module: digest_of(path)
+        for module, path in files.items()
+    }
 
 
 def sources(modules: Iterable[str]) -> dict[str, Path]:
@@ -162,11 +166,6 @@ def is_counted(module: str) -> bool:
 
 def _is_ours(module: str) -> bool:
     return module.split(".")[0] in PROJECT
-
-
-def _name(module: str) -> str:
-    """How a stamp calls a module."""
-    return _file(module).relative_to(ROOT).as_posix() if _is_ours(module) else module
 
 
 def _file(module: str) -> Path:

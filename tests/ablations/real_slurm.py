@@ -119,9 +119,6 @@ class RealSlurm:
         self.wait_for(lambda: self.state(number) == "PENDING", f"{number} is queued again")
         self.ask("scontrol", "update", f"JobId={number}", "StartTime=now+2")
 
-    def await_end(self, number: str) -> None:
-        self.wait_for(lambda: self.state(number) == "COMPLETED", f"{number} has ended")
-
     def running(self) -> int:
         """Jobs that run, or are not quite over."""
         words = ("--noheader", "--array", "--states=RUNNING,COMPLETING")

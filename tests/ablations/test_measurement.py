@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from small import held
 from torch import nn
 
 import ablations.benchmarks.throughput
@@ -35,14 +36,11 @@ from ablations.store.results import Results
 from ablations.tasks.g2p import G2P
 from ablations.tasks.translation import Translation
 from ablations.train.loop import validate
-from ablations.worker import run_benchmark
 from model.build import build
 
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
-HERE: Place = {"length": 5, "batch": 2, "pass": "training"}
 torch.set_num_threads(1)  # a forked probe has none of the threads that were started before
-TINY = {"processes": 1, "blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
 
 
 @pytest.fixture(scope="module")
@@ -141,36 +139,9 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
 
 # A session.
 
-RIVALS = {"with": {}, "rival": {"model.position": "none"}}
-
-
-def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Measurement]], str]:
-    metric = next(iter(metrics_by_name([measure])))
-    file = ask(sources=[measure], metric=metric, variants=RIVALS)
-    plan = make_plan([file], "smoke", {}, [0])
-    control, other = plan.trials.values()
-    payload: dict[str, Any] = {
-        "device": "cpu",
-        "imports": [],
-        "env": {"commit": "abc", "dirty": False},
-        "measure": measure,
-        "code": control.source_code(measure),
-        "baseline": control.id,
-        "baseline_config": control.config,
-        "candidates": {control.id: control.config, other.id: other.config},
-        "models": control.code | other.code,
-        "untrained": [control.id, other.id],
-        "places": [{**HERE}],
-        "timing": TINY,
-    }
-    told = run_benchmark(payload, lambda *_: None)
-    taken = told["measurements"].items()
-    assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
-    return {t: [Measurement(**r) for r in measurements] for t, measurements in taken}, control.id
-
 
 def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, here: Any, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were it the reference again, the noise floor would be zero and every difference resolved."""
     now = 0.0
@@ -181,9 +152,9 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
         places: ClassVar = {"length": [5], "batch": [2]}
 
         def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
-            """Each call takes a second longer than the one that was prepared before it."""
-            seconds = len(prepared) + 1
-            prepared.append(seconds)
+            """Each call takes longer than the one that was prepared before it."""
+            prepared.append(len(prepared) + 1)
+            seconds = prepared[-1] / 128
 
             def call() -> None:
                 nonlocal now
@@ -194,14 +165,13 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     monkeypatch.setitem(MEASUREMENT.components, "planted", Planted)
     monkeypatch.setattr("ablations.benchmarks.session.time.perf_counter", lambda: now)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
-    found, control = session(ask, measure="planted")
-    assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
-    samples = found[control][0]
-    assert (samples.baseline_samples, samples.baseline_again, samples.samples) == (
-        [1.0] * 2,
-        [2.0] * 2,
-        [3.0] * 2,
-    )
+    plan = make_plan([ask(sources=["planted"], metric="planted_time")], "smoke", {}, [0])
+    run(RunConfig(plan, results, "cpu"), here)
+    assert prepared == list(range(1, 13)), "reference, twin and two candidates in each process"
+    timed = held(results, next(iter(plan.trials))).measurements
+    first = next(each for each in timed if each.samples)
+    times = (first.baseline_samples, first.baseline_again, first.samples)
+    assert [set(each or ()) for each in times] == [{1 / 128}, {2 / 128}, {3 / 128}]
 
 
 # Later.

@@ -15,7 +15,7 @@ from rank_trainings import MODELS as RANKED
 from small_task import Backwards, Upwards
 from torch import nn
 
-from ablations.signals import Stopped, catching_sigterm
+from ablations.signals import catching_sigterm
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Task
 from ablations.train.checkpoint import Checkpointer, named
@@ -168,15 +168,6 @@ def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
     for seed in (0, 2):
         assert found[seed].status != "diverged"
         assert found[seed].measurements == undisturbed[seed].measurements
-
-
-def test_a_pack_stops_at_the_step_after_a_stop_request() -> None:
-    task = Backwards()
-    answers = iter([False, False, True])
-    pack = Pack(drawn(task, MODELS["tied"][1], torch.float32), task, config(), SEEDS, CPU)
-    with pytest.raises(Stopped):
-        pack.run(lambda *_: None, lambda: next(answers))
-    assert pack.step == 2
 
 
 @pytest.fixture(scope="module")
