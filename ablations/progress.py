@@ -73,9 +73,11 @@ class Display:
 
     def progress(self, job_id: str, title: str, fraction: float, note: str) -> None:
         if job_id not in self._lines:
-            self._lines[job_id] = self._bars.add_task(_cut(title, _TITLE), total=1.0, note="")
+            self._lines[job_id] = self._bars.add_task("", total=1.0, note="")
         self._running[job_id] = fraction * self._size(job_id)
-        self._bars.update(self._lines[job_id], completed=fraction, note=_cut(note, _NOTE))
+        title, note = _cut(title, _TITLE), _cut(note, _NOTE)
+        line = self._lines[job_id]  # of a trial that goes on alone: the title was its pack's
+        self._bars.update(line, description=title, completed=fraction, note=note)
         self._update()
 
     def finished(

@@ -5,15 +5,12 @@ Property tests try the same examples every time; `--hypothesis-profile=wander` t
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,10 +24,6 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # Before Ray is loaded: its clusters stay on loopback, where no stranger has to be looked for.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
-# What planning remembers is remembered for these tests alone, and by the processes they start.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ablations-tests-")
-atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
-
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
 from small import question  # noqa: E402
@@ -41,6 +34,12 @@ from ablations.store.results import Results  # noqa: E402
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("wander", database=None, deadline=None)
 settings.load_profile("same")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What planning remembers is for these tests alone, and for the processes they start."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture

@@ -50,12 +50,10 @@ class Parser(argparse.ArgumentParser):
                 message = f"{option} is gone: {GONE[option]}"
             elif word.startswith("-"):
                 message = f"no option '{word}'. {nearest(word, self._option_string_actions)}"
-        elif wrong := re.match(r"argument (\S+): invalid choice: '(.*?)' ", message):
-            option, word = wrong[1], wrong[2][:100]
-            choices = next(
-                a.choices for a in self._actions if option in (*a.option_strings, a.dest)
-            )
-            message = f"{option}: no '{word}'. {nearest(word, map(str, choices or ()))}"
+        elif wrong := re.match(r"argument (\S+): invalid choice: '(.*)' \((.*)\)", message):
+            option, word, choices = wrong.groups()
+            known = re.findall(r"[\w-]+", choices.removeprefix("choose from "))
+            message = f"{option}: no '{word[:100]}'. {nearest(word[:100], known)}"
         message = message.replace("the following arguments are required:", f"{self.prog} needs")
         raise ConfigError([message.removeprefix("argument ")])
 

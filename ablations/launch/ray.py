@@ -270,6 +270,9 @@ def run_here(
 @cache
 def _local(preload: tuple[str, ...]) -> LocalLauncher:
     """The launcher of this Ray worker, whose server has loaded these modules."""
+    # Ray ends its workers before Python removes the folder of the server's socket.
+    session = [each for each in Path.cwd().parents if each.name.startswith("session_")]
+    tempfile.tempdir = str(session[0]) if session else None
     return LocalLauncher(1, preload)
 
 

@@ -29,8 +29,8 @@ RATIOS = (0.125, 0.5, 1.0, 2.0, 8.0)  # tokens to d_model
 PROCESSES, CALLS = 3, 5
 
 
-def _share(label: str, repeats: Any = "nothing") -> Metric:
-    return Metric("1", "lower", label, repeats=repeats)
+def _share(label: str) -> Metric:
+    return Metric("1", "lower", label, repeats="nothing")
 
 
 @MEASUREMENT.register("share")
@@ -82,15 +82,13 @@ class Presets(Probe):
                 try:
                     cost = count(model, None if preset.source_size is None else length, length)
                 except ValueError as error:  # longer than its positions reach
-                    measurements.append(
-                        self.measurement("rest_over_scores", None, at, reason=in_a_line(error))
-                    )
+                    why = in_a_line(error)
+                    measurements.append(self.measurement("rest_over_scores", None, at, reason=why))
                     continue
-                whole, scores = sum(cost.flops.values()), cost.flops["mixing"]
+                scores = cost.flops["mixing"]
+                rest = (sum(cost.flops.values()) - scores) / scores
                 measurements += _shares("preset_flops_share", cost.flops, at)
-                measurements.append(
-                    self.measurement("rest_over_scores", (whole - scores) / scores, at)
-                )
+                measurements.append(self.measurement("rest_over_scores", rest, at))
             sizes = cost.parameters
             block = sum(sizes[kind] for kind in ("projections", "mixing", "feedforward", "norms"))
             at = {"preset": preset.name}

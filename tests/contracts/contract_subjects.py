@@ -30,7 +30,6 @@ KINDS = {  # whether a model of this kind reads a source, and whether it writes 
     "decoder": (False, True),
     "encoder": (True, False),
 }
-ANY = "*"
 
 
 @dataclass(frozen=True)
@@ -40,25 +39,19 @@ class Recipe:
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of the model around it
     options: Mapping[str, Any] = field(default_factory=dict)  # of the component itself
     kind: str = "encoder_decoder"
-    sees_order: bool = False  # whether a source in another order is more than its memory reordered
     hides: bool = True  # whether what must not be seen is hidden; else it is there for a claim
 
 
 RECIPES = {
-    ("position", ANY): Recipe(sees_order=True),
-    ("position", "none"): Recipe(),
-    ("model", "recurrent"): Recipe(sees_order=True),
-    **{("mixer", name): Recipe(sees_order=True)
-       for name in ("convolution", "rnn", "gru", "lstm", "mingru")},
-    ("mixer", "window"): Recipe(options={"reach": 2}, sees_order=True),
+    ("mixer", "window"): Recipe(options={"reach": 2}),
     ("mask", "zero"): Recipe(model={"path": "explicit"}, hides=False),
     ("head", "bare"): Recipe(kind="encoder"),
     ("head", "classes"): Recipe(kind="encoder"),
-}  # fmt: skip
+}
 
 
 def recipe(registry: Registry, name: str) -> Recipe:
-    return RECIPES.get((registry.word, name)) or RECIPES.get((registry.word, ANY)) or Recipe()
+    return RECIPES.get((registry.word, name), Recipe())
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +61,7 @@ class Subject:
     name: str
     written: dict[str, Any]
     kind: str
-    sees_order: bool
     hides: bool
-    without_positions: dict[str, Any]  # where only the component itself can tell the order
     others: tuple[dict[str, Any], ...]  # other options, other sizes
     pairs: tuple[dict[str, Any], ...]  # differ from it in one component
 
@@ -155,9 +146,7 @@ def around(registry: Registry, name: str, kind: str | None = None, **changes: An
         name=title,
         written=written,
         kind=kind,
-        sees_order=needs.sees_order or recipe(MODEL, written["name"]).sees_order,
         hides=needs.hides,
-        without_positions={**written, "position": "none"} if is_free else written,
         others=(tiny(choice, **OTHER_SIZES), tiny(_altered(registry, choice))),
         pairs=tuple(pairs),
     )

@@ -100,10 +100,10 @@ def attention(
         seen = [s for s in range(len(keys)) if may_see(t, s) or hidden is not None]
         answer: Vector = []
         for head in range(n_heads):
-            part = slice(head * width, (head + 1) * width)
+            own = slice(head * width, (head + 1) * width)
             read = slice(head // shared_by * width, (head // shared_by + 1) * width)
             scores = [
-                scales[head] * dot(query[part], keys[s][read]) if may_see(t, s) else hidden
+                scales[head] * dot(query[own], keys[s][read]) if may_see(t, s) else hidden
                 for s in seen
             ]
             weights = softmax(scores)

@@ -50,13 +50,11 @@ def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
     model = build(choice, None, 9, seed=0)
     views = {name: view for name, view, _ in logical_parameters(model)}
     bound = math.sqrt(6 / (64 + 64))
-    for part in ("query", "key", "value"):
-        view = views[f"decoder.blocks.0.mixer.project.{part}.weight"]
-        assert view.shape == (64, 64)
-        assert 0.99 * bound < view.abs().max() <= bound
     joint = model.decoder.blocks[0].mixer.project.weight
-    for rows, part in zip(joint.split(64), ("query", "key", "value"), strict=True):
-        torch.testing.assert_close(rows, views[f"decoder.blocks.0.mixer.project.{part}.weight"])
+    for name, rows in zip(("query", "key", "value"), joint.split(64), strict=True):
+        view = views[f"decoder.blocks.0.mixer.project.{name}.weight"]
+        assert torch.equal(view, rows)
+        assert 0.99 * bound < view.abs().max() <= bound
 
 
 def test_a_forget_gates_biases_sum_to_what_was_asked_for_and_no_other_moves() -> None:

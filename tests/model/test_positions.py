@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from model.batch import Batch
 from model.build import build
-from model.mixers import Context
+from model.mixers import MIXER, Context
 from model.positions import POSITION
 
 
@@ -208,3 +208,22 @@ def test_relative_schemes_do_not_see_a_shift() -> None:
         here, near, far = answers_when_shifted(choice, 0, 1, 1000)
         assert_near(near, here)
         assert_near(far, here)
+
+
+SEES_ORDER = {"window", "convolution", "rnn", "gru", "lstm", "mingru"}
+
+
+def test_a_permutation_of_the_source_permutes_the_memory_unless_something_sees_order() -> None:
+    """With one of these mixers or any scheme; the order is neither turned nor shifted."""
+    order = torch.tensor([2, 0, 3, 1, 4])
+    source = torch.tensor([[3, 4, 5, 6, 7]])
+    for position, mixer in [
+        *(("none", name) for name in MIXER.components),
+        *((name, "attention") for name in POSITION.components),
+    ]:
+        written = {"name": "window", "reach": 2} if mixer == "window" else mixer
+        model = whole(position, "encoder_decoder", mixer=written)
+        memory, moved_memory = (model.encode(each, None) for each in (source, source[:, order]))
+        distance = (moved_memory - memory[:, order]).abs().max()
+        sees = position != "none" or mixer in SEES_ORDER
+        assert distance > 1e-6 if sees else distance < 1e-9, (position, mixer)

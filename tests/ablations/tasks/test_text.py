@@ -57,8 +57,7 @@ def test_lines_are_split_in_their_order() -> None:
     assert task.texts["test"].endswith("[be] with you all. Amen.\n")
     assert all(text.endswith("\n") for text in task.texts.values())
     for part in ("valid", "test"):
-        assert set(task.texts[part]) <= set(task.texts["train"]), "no character is new"
-        assert task.tokens.spelling(task.texts[part]) == 0
+        assert task.tokens.spelling(task.texts[part]) == 0, "no character is new"
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
