@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from ablations.store.record import Record
 from ablations.store.words import CHAPTERS
-from analysis import stats, tables
+from analysis import stats, tables, wording
 from analysis.contrasts import DIFFERS, Evidence
 from analysis.load import FINE, UNREADABLE, WAITING, Loaded, Row, setting
 from analysis.timing import SAME
-from analysis.wording import (
-    after_heading,
-    after_number,
-    bounds,
-    count,
-    joined,
-    memory,
-    named,
-    number,
-    printable,
-    short,
-)
+from analysis.wording import number, short
 
 OF_CLAIMS = {"position": "positions", "recurrent": "rnn", "cost": "speed", "train": "training"}
 """First word of a claim's id → its chapter, where the two differ."""
@@ -99,7 +87,7 @@ def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFram
     for label, row in own.to_dict("index").items():
         other = compared.get(label, {})
         rows[label] = {
-            f"{task}{first['metric_title']}{after_heading(unit)}": tables.score(row),
+            f"{task}{first['metric_title']}{wording.after_heading(unit)}": tables.score(row),
             f"{task}difference": tables.difference(other),
             f"{task}mark": other.get("mark", ""),
             f"{task}seeds that learn": _learn(row["outcomes"]),
@@ -115,17 +103,12 @@ def _learn(outcomes: Mapping[int, str]) -> str:
 
 def _costs(own: pd.DataFrame) -> pd.DataFrame:
     names = {"parameters": "parameters", "flops_per_token": "FLOPs/token"}
-    return own[list(names)].map(count).rename(columns=names)
+    return own[list(names)].map(wording.count).rename(columns=names)
 
 
 def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
     """Tokens/s and memory at the greatest length that every variant reaches, and the time of a
     training step at each length with its ratio to the baseline's; the largest batch counts."""
-    found: dict[str, dict[str, str]] = {}
-
-    def put(heading: str, rows: pd.DataFrame, cell: Callable[[Row], str]) -> None:
-        found[heading] = {row["variant"]: cell(row) for row in rows.to_dict("records")}
-
     places = pd.DataFrame(speeds["coordinates"].tolist(), index=speeds.index)
     places = places.reindex(columns=["length", "position", "batch", "pass", "cache"])
     frame = speeds.join(places).sort_values("batch", kind="stable")
@@ -133,26 +116,19 @@ def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
     step = step.drop_duplicates(["variant", "length"], keep="last")
     token = frame[(frame["metric"] == "latency") & (frame["cache"] == "kept")]
     token = token.drop_duplicates(["variant", "position"], keep="last")
-    put("training tokens/s", _furthest(step, "length"), lambda row: count(row["tokens_per_second"]))
-    put(
-        "decoding tokens/s",
-        _furthest(token, "position"),
-        lambda row: count(row["batch"] / row["seconds"]),
+    longest, furthest = _furthest(step, "length"), _furthest(token, "position")
+    found = {
+        "training tokens/s": longest["tokens_per_second"].map(wording.count),
+        "decoding tokens/s": (furthest["batch"] / furthest["seconds"]).map(wording.count),
+        "memory": longest["peak_memory"].combine(longest["baseline_peak_memory"], wording.memory),
+    }
+    ratio = step["ratio"].mask(step["verdict"] == SAME)
+    cells = list(map(tables.time_cell, step["seconds"], ratio, step["reason"]))
+    for length, own in step.assign(cell=cells).groupby("length"):
+        found[f"step of {length:g} tokens"] = own["cell"]
+    return pd.DataFrame(
+        {name: cells.set_axis(speeds["variant"][cells.index]) for name, cells in found.items()}
     )
-    put(
-        "memory",
-        _furthest(step, "length"),
-        lambda row: memory(row["peak_memory"], row["baseline_peak_memory"]),
-    )
-    for length, own in step.groupby("length"):
-        put(
-            f"step of {length:g} tokens",
-            own,
-            lambda row: tables.time_cell(
-                row["seconds"], math.nan if row["verdict"] == SAME else row["ratio"], row["reason"]
-            ),
-        )
-    return pd.DataFrame(found)
 
 
 def _furthest(frame: pd.DataFrame, along: str) -> pd.DataFrame:
@@ -203,27 +179,27 @@ def answer(evidence: Evidence, experiment: str) -> str:
 def _difference(row: Row, is_first: bool) -> str:
     """`with post the loss is 0.310 nats/token higher than with pre (95 % interval …), worse`."""
     size, low, high = row["difference"], row["low"], row["high"]
-    change = f"{number(abs(size), (high - low) / 2)}{after_number(row['unit'])} "
+    change = f"{number(abs(size), (high - low) / 2)}{wording.after_number(row['unit'])} "
     change += "higher" if size > 0 else "lower"
-    than = f" than with {named(row['baseline'])}" if is_first else ""
+    than = f" than with {wording.named(row['baseline'])}" if is_first else ""
     subject = f"the {row['metric_title']} is " if is_first else ""
-    ends = f"95 % interval {bounds(*sorted((abs(low), abs(high))))}, n = {row['n']}"
+    ends = f"95 % interval {wording.bounds(*sorted((abs(low), abs(high))))}, n = {row['n']}"
     judged = f", {row['mark']}" if row["mark"] in ("better", "worse") else ""
     if row["mark"] == stats.FEW:
         ends = f"n = {row['n']}: no mark from fewer than three"
     lost = [row["failures"], row["baseline_failures"] and f"baseline: {row['baseline_failures']}"]
     failed = "".join(f", {words}" for words in lost if words)
-    return f"with {named(row['name'])} {subject}{change}{than} ({ends}){judged}{failed}"
+    return f"with {wording.named(row['name'])} {subject}{change}{than} ({ends}){judged}{failed}"
 
 
 def _rest(mark: str, rows: list[Row]) -> str:
-    names = joined([named(row["name"]) for row in rows])
+    names = wording.joined([wording.named(row["name"]) for row in rows])
     if mark == stats.TIE:
-        return f"a tie with {named(rows[0]['baseline'])}: {names}"
+        return f"a tie with {wording.named(rows[0]['baseline'])}: {names}"
     if mark == stats.NOT_RESOLVED:
         return f"no difference is resolved for {names}"
-    lost = [f"{named(row['name'])} ({row['failures']})" for row in rows if row["failures"]]
-    return f"{mark}: {joined(lost) if len(lost) == len(rows) else names}"
+    lost = [f"{wording.named(row['name'])} ({row['failures']})" for row in rows if row["failures"]]
+    return f"{mark}: {wording.joined(lost) if len(lost) == len(rows) else names}"
 
 
 # --- scope
@@ -300,4 +276,4 @@ def _answering(evidence: Evidence, experiment: str) -> dict[str, Record]:
 
 
 def _shown(text: Any) -> str:
-    return short(str(printable(str(text))), LONGEST)
+    return short(str(wording.printable(str(text))), LONGEST)

@@ -36,9 +36,7 @@ PLAIN = [
     *("source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial"),
     *("samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates"),
 ]
-"""Fields of a measurement that become columns unchanged."""
-FIELDS = {"baseline_trial": "baseline"}
-"""Column → field, where they differ: a row's `baseline` is a variant."""
+"""Fields of a measurement that become columns; of `baseline`, that is `baseline_trial`."""
 COLUMNS = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
 
 
@@ -313,7 +311,7 @@ def _tidy(taken: list[tuple[Row, list[Measurement]]]) -> pd.DataFrame:
     """A row for each measurement, built column by column because there are very many."""
     measurements = [measurement for _, own in taken for measurement in own]
     columns: dict[str, Any] = {
-        name: [getattr(measurement, FIELDS.get(name, name)) for measurement in measurements]
+        name: [getattr(each, name.removesuffix("_trial")) for each in measurements]
         for name in PLAIN
     }
     shown = cache(printable)  # each text is checked once
@@ -325,15 +323,15 @@ def _tidy(taken: list[tuple[Row, list[Measurement]]]) -> pd.DataFrame:
     )
     columns["where"] = [where_of(at) for at in columns["coordinates"]]
     columns["value"] = np.array(columns["value"], dtype=float)
-    for row, at in enumerate(columns["coordinates"]):
-        for name, value in at.items():
-            if name not in COLUMNS:
-                columns.setdefault(name, [math.nan] * len(measurements))[row] = value
+    places = pd.DataFrame(columns["coordinates"], index=range(len(measurements)))
+    coordinates = sorted(set(places) - set(COLUMNS))
     trials = pd.DataFrame([trial for trial, _ in taken], columns=[*TRIAL, "settings", "status"])
     repeated = np.repeat(np.arange(len(taken)), [len(own) for _, own in taken])
     whose = trials.take(repeated).reset_index(drop=True)
-    frame = pd.concat([whose, pd.DataFrame(columns)], axis=1)
-    return frame[[*COLUMNS, *sorted(set(columns) - set(COLUMNS))]]
+    frame = pd.concat(
+        [whose, pd.DataFrame(columns)[[*PLAIN, "step", "where"]], places[coordinates]], axis=1
+    )
+    return frame[[*COLUMNS, *coordinates]]
 
 
 def where_of(at: Mapping[str, Any]) -> str:

@@ -78,13 +78,13 @@ def failures(trials: pd.DataFrame) -> list[dict[str, Any]]:
     found = []
     for row in bad.drop_duplicates("trial").to_dict("records"):
         reason = row["reason"] if isinstance(row["reason"], str) else ""
-        lines = [line.strip() for line in reason.splitlines() if line.strip()]
+        last = reason.strip().rpartition("\n")[2].strip()
         found.append(
             {
                 "where": where[row["trial"]],
                 "variant": short(variant_name(row["variant"], row["factors"])),
                 **{key: row[key] for key in ("seed", "trial", "outcome")},
-                "reason": lines[-1][:300] if lines else "no reason recorded",
+                "reason": last[:300] or "no reason recorded",
             }
         )
     return found

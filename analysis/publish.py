@@ -18,6 +18,7 @@ from ablations.store.results import Results
 from analysis import plots, report
 from analysis.claims import claims, finding_text, verdict_counts
 from analysis.contrasts import Evidence
+from analysis.predictions import REFUTED, SUPPORTED
 from analysis.tables import escape
 from analysis.wording import plain
 
@@ -127,8 +128,9 @@ def headlines(evidence: Evidence) -> str:
     words = verdict_counts(decided)
     lines = [f"{ids} claims, {len(decided)} verdicts, each at its own task and size: {words}.", ""]
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
-    known = [claim for claim in decided if claim["verdict"] in ("supported", "refuted")]
-    for claim in (claim for each in HEADLINES for claim in known if claim["id"] == each):
+    known = [each for each in decided if each["verdict"] in (SUPPORTED, REFUTED)]
+    shown = [claim for claim in known if claim["id"] in HEADLINES]
+    for claim in sorted(shown, key=lambda claim: HEADLINES.index(claim["id"])):
         name = claim["scope"]["experiment"]
         metrics = evidence.loaded.experiments[name]["metrics"]
         measured = f"{plain(finding_text(claim['findings'][0], metrics))}; n = {claim['n']}"

@@ -51,7 +51,6 @@ def figure_files(panel: Panel, root: Path) -> list[Path]:
 def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
     """The HTML of the page; its figures are files beside it."""
     loaded = evidence.loaded
-    done, planned = loaded.done()
     decided = claims(evidence)
     shown = _chapters(evidence, decided, panels)
     sections = [section for chapter in shown for section in chapter["sections"]]
@@ -71,14 +70,10 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         script=script,
         look=look,
         policy=policy(script, look),
-        profile=loaded.plan.get("profile", ""),
-        done=done,
-        planned=planned,
-        passes=loaded.passes(),
-        stale=len(loaded.stale),
+        loaded=loaded,
         missing=int(loaded.trials.groupby("trial")["missing"].max().sum()),
         verdicts=VERDICTS,
-        claims=[claim for chapter in shown for claim in chapter["claims"]],
+        claims=decided,
         errors=expected_errors(decided, evidence.contrasts),
         chapters=shown,
         sections=sections,
@@ -122,7 +117,6 @@ def set_apart(sentence: str) -> Markup:
 def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel]) -> list[Row]:
     """The content of each chapter."""
     views, found = tables.contrasts_views(evidence), []
-    claims_here = [{**claim, "anchor": f"claim-{i}"} for i, claim in enumerate(decided, start=1)]
     for chapter, names in chapters.by_chapter(evidence.loaded).items():
         sections, own = [], []
         for name in names:
@@ -130,8 +124,8 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
             figures = [_figure(each, evidence.loaded.root) for each in panels
                        if each.experiment == name]  # fmt: skip
             mine = [
-                {**claim, "texts": _texts(claim, entry), "shown": _shown(claim)}
-                for claim in claims_here
+                _claim(claim, number, entry)
+                for number, claim in enumerate(decided, start=1)
                 if claim["scope"]["experiment"] == name
             ]
             section = _section(evidence, name, mine, views[name], figures)
@@ -149,15 +143,12 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
     return found
 
 
-def _shown(claim: Row) -> str:
-    """The verdict, or `pass 2 of 5` while planned seeds are missing."""
-    return str(claim["reason"]) if claim["reason"].startswith("pass ") else str(claim["verdict"])
-
-
-def _texts(claim: Row, entry: Mapping[str, Any]) -> list[str]:
-    """A claim's findings in words, each once."""
+def _claim(claim: Row, number: int, entry: Mapping[str, Any]) -> Row:
+    """A claim with its findings in words; a pass is shown while planned seeds are missing."""
     texts = [finding_text(each, entry["metrics"]) for each in claim["findings"]]
-    return list(dict.fromkeys(texts))
+    shown = claim["reason"] if claim["reason"].startswith("pass ") else claim["verdict"]
+    unique = list(dict.fromkeys(texts))
+    return {**claim, "anchor": f"claim-{number}", "texts": unique, "shown": shown}
 
 
 def _figure(panel: Panel, root: Path) -> Row:

@@ -86,13 +86,9 @@ def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     """Add the look of each variant to its rows; the baseline of an experiment is in ink."""
     known = looks_of(evidence)
     baselines = {name: entry["baseline"] for name, entry in evidence.loaded.experiments.items()}
-    return with_looks(
-        frame,
-        [
-            style.BASELINE if label == baselines[name] else known[label]
-            for name, label in zip(frame["experiment"], frame["variant"], strict=True)
-        ],
-    )
+    pairs = zip(frame["experiment"], frame["variant"], strict=True)
+    each = [style.BASELINE if label == baselines[name] else known[label] for name, label in pairs]
+    return with_looks(frame, each)
 
 
 def looks_of(evidence: Evidence) -> dict[str, Look]:
@@ -103,11 +99,7 @@ def looks_of(evidence: Evidence) -> dict[str, Look]:
 
 
 def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:
-    return frame.assign(
-        colour=[look.colour for look in each],
-        marker=[look.marker for look in each],
-        dash=[look.dash for look in each],
-    )
+    return frame.assign(**{name: [look[name] for look in each] for name in style.BASELINE})
 
 
 def mean_of(values: Iterable[float]) -> Row:
@@ -119,7 +111,7 @@ def mean_of(values: Iterable[float]) -> Row:
 
 def counted(frame: pd.DataFrame, of: str = "seeds") -> str:
     """How many seeds are behind the means: `n = 3 seeds; bars: 95 % intervals`."""
-    known = sorted({int(n) for n in frame["n"] if n == n and n > 0})
+    known = sorted(frame["n"][frame["n"] > 0].astype(int).unique().tolist())
     if not known:
         return ""
     if known == [1]:

@@ -279,16 +279,13 @@ def _shares(evidence: Evidence) -> list[Panel]:
         part, preset = row["coordinates"].get("part"), row["coordinates"].get("preset")
         each = row["values"] if isinstance(row["values"], list) else [row["value"]]
         if "tokens_over_width" in row["coordinates"] and (preset is None or part == "mixing"):
-            own = {key: row[key] for key in (*VARIANT, "metric")} | {"name": preset or part}
-            own |= {
-                "x": row["coordinates"]["tokens_over_width"],
-                "n": 1,
-                "low": math.nan,
-                "high": math.nan,
-            }
-            rows.append({**own, "value": sum(each) / len(each) if None not in each else math.nan})
+            own = {key: row[key] for key in (*VARIANT, "metric", "tokens_over_width")}
+            mean = sum(each) / len(each) if None not in each else math.nan
+            rows.append({**own, "name": preset or part, "value": mean})
     found = []
-    for own in _split(pd.DataFrame(rows), [*VARIANT, "metric"]) if rows else []:
+    whole = pd.DataFrame(rows).rename(columns={"tokens_over_width": "x"})
+    whole = whole.assign(n=1, low=math.nan, high=math.nan)
+    for own in _split(whole, [*VARIANT, "metric"]) if rows else []:
         first, names = own.iloc[0], list(own["name"].unique())
         by = "model, of mixing" if first["metric"].startswith("preset") else "component"
         panel = _panel(

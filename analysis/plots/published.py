@@ -48,7 +48,7 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
     side = pd.Series(np.where(is_ours, "here", "published"), index=frame.index)
     is_past = topic["shows"] == "past"
     known = canvas.looks_of(evidence) if is_past else {}
-    elsewhere = style.Look(style.INK, "s", ())
+    elsewhere = {**style.BASELINE, "marker": "s"}
     drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["variant"]])
     drawn = drawn.assign(
         name=frame["variant"] + ", " + side if is_past else side,

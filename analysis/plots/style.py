@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -23,16 +22,9 @@ MEAN, SEED, BAR, LINE = 5.0, 2.6, 1.3, 1.5  # points: two markers and two lines
 DPI = 200  # of a PNG
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a variant is drawn; marker and dash distinguish it where colour does not."""
-
-    colour: str
-    marker: str
-    dash: tuple[float, ...]
-
-
-BASELINE = Look(INK, "o", SOLID)
+Look = dict[str, Any]
+"""Colour, marker and dash of a variant; the last two distinguish it where colour does not."""
+BASELINE: Look = {"colour": INK, "marker": "o", "dash": SOLID}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER, TEAL, TIE)))
 
@@ -46,10 +38,11 @@ def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> di
     found: dict[str, Look] = {}
     for label in neighbours:
         near = [found[other] for other in sorted(neighbours[label]) if other in found]
-        taken = [(look.dash, look.colour) for look in near]
+        taken = [(look["dash"], look["colour"]) for look in near]
         dash, colour = min(FREE, key=taken.count)
-        markers = [look.marker for look in near]
-        found[label] = Look(colour, min(MARKERS, key=markers.count), dash)
+        markers = [look["marker"] for look in near]
+        marker = min(MARKERS, key=markers.count)
+        found[label] = {"colour": colour, "marker": marker, "dash": dash}
     return found
 
 

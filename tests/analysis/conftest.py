@@ -190,6 +190,14 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 @pytest.fixture(scope="session")
+def every(evidence: Evidence) -> list[Any]:
+    """Every panel of the sweep."""
+    from analysis import plots
+
+    return plots.panels(evidence)
+
+
+@pytest.fixture(scope="session")
 def shown(evidence: Evidence) -> Path:
     """Its page, among all that it links to; of each kind one figure is drawn, and the others are
     copies."""

@@ -30,11 +30,6 @@ HOSTILE = [
 
 
 @pytest.fixture(scope="module")
-def every(evidence: Evidence) -> list[Panel]:
-    return plots.panels(evidence)
-
-
-@pytest.fixture(scope="module")
 def one_each(every: list[Panel]) -> dict[str, Panel]:
     """Of every way to draw the panel with the most rows."""
     found: dict[str, Panel] = {}
@@ -136,18 +131,16 @@ def marks(figure: Figure, marker: str) -> dict[float, Any]:
 
 
 def test_a_forest_draws_what_stands_in_its_frame() -> None:
-    frame = pd.DataFrame(
-        [
-            row("worse", 1.0, "worse", lost=[1.5]),
-            row("better", -1.0, "better"),
-            row("tie", 0.01, "tie", words="tie"),
-            row("single", 0.4, "few seeds", n=1, low=np.nan, high=np.nan, points=[0.4]),
-            row("pair", 0.6, "few seeds", n=2, low=np.nan, high=np.nan, points=[0.5, 0.7]),
-            row(
-                "none", np.nan, "not run", n=0, low=np.nan, high=np.nan, points=[], words="not run"
-            ),
-        ]
-    )
+    silent = {"low": np.nan, "high": np.nan}
+    rows = [
+        row("worse", 1.0, "worse", lost=[1.5]),
+        row("better", -1.0, "better"),
+        row("tie", 0.01, "tie", words="tie"),
+        row("single", 0.4, "few seeds", n=1, points=[0.4], **silent),
+        row("pair", 0.6, "few seeds", n=2, points=[0.5, 0.7], **silent),
+        row("none", np.nan, "not run", n=0, points=[], words="not run", **silent),
+    ]
+    frame = pd.DataFrame(rows)
     figure = plots.draw(Panel("forest", "t", "title", frame, plot=forest.plot))
     ax, means = figure.axes[0], marks(figure, "o")
     assert to_hex(means[1.0].get_markerfacecolor()) == style.WORSE.lower()
@@ -175,15 +168,18 @@ def curve(name: str, colour: str, **more: Any) -> pd.DataFrame:
 
 
 def test_lines_draw_what_stands_in_their_frame() -> None:
-    frame = pd.concat([curve("one", style.PLUM), curve("two", style.TEAL)], ignore_index=True)
+    ticks = {"tick": ["few", "some", "many"]}
+    each = [curve("one", style.PLUM, **ticks), curve("two", style.TEAL, **ticks)]
+    frame = pd.concat(each, ignore_index=True)
     frame.attrs |= {"x_log": True, "unit": "s", "level": 1.0, "floor": (2.5, "guessing")}
     ax = plots.draw(Panel("lines", "t", "title", frame, plot=lines.plot)).axes[0]
     whole = [line for line in ax.lines if len(np.ravel(line.get_xdata())) == 3]
     assert [to_hex(line.get_color()) for line in whole] == [style.PLUM.lower(), style.TEAL.lower()]
     assert all(list(line.get_ydata()) == [1.0, 2.0, 3.0] for line in whole)
     assert ax.get_xscale() == "log"
-    words = {text.get_text() for text in ax.texts}
-    assert "guessing" in words
+    words = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert dict(zip(ax.get_xticks(), words, strict=True)) == {1: "few", 10: "some", 100: "many"}
+    assert "guessing" in {text.get_text() for text in ax.texts}
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
@@ -220,13 +216,9 @@ def test_the_baseline_is_in_ink_and_a_variant_keeps_its_colour(every: list[Panel
     assert (colours == 1).all()
     (first,) = [panel.frame for panel in every if panel.name.startswith("learning-schedule")]
     assert set(first[first["variant"] == "both"]["colour"]) == {style.INK}
-
-
-def test_variants_of_a_question_have_looks_that_differ() -> None:
-    labels = [f"arm {i}" for i in range(12)]
-    told = [(look.colour, look.dash) for look in style.looks(labels, [labels]).values()]
-    assert len(set(told)) == len(told)
-    assert (style.INK, style.SOLID) not in told
+    labels = [f"variant {i}" for i in range(12)]
+    looks = [(look["colour"], look["dash"]) for look in style.looks(labels, [labels]).values()]
+    assert len({*looks, (style.INK, style.SOLID)}) == 13, "no two of one experiment look alike"
 
 
 def test_numbers_on_an_axis_have_their_unit() -> None:
@@ -241,12 +233,7 @@ def test_an_empty_folder_has_nothing_to_draw(folder: Any) -> None:
     assert plots.panels(evidence) == []
 
 
-def test_every_place_has_its_own_name() -> None:
-    frame = curve("one", style.PLUM, tick=["few", "some", "many"])
-    frame.attrs["x_log"] = True
-    ax = plots.draw(Panel("lines", "t", "title", frame, plot=lines.plot)).axes[0]
-    words = [tick.get_text() for tick in ax.get_xticklabels()]
-    assert dict(zip(ax.get_xticks(), words, strict=True)) == {1: "few", 10: "some", 100: "many"}
+def test_rows_of_a_heat_map_stand_under_their_names() -> None:
     cells = [(0, "top", 0.1), (1, "middle", 0.5), (2, "bottom", 0.9)]
     square = pd.DataFrame(cells, columns=["row", "row_name", "value"])
     square = square.assign(column=0, column_name="only")

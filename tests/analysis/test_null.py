@@ -58,25 +58,27 @@ def items(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> 
             p.record(label, seed, float(own.mean()), name=name, per_example={"per": own.tolist()})
 
 
-def slope(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
-    """The logarithm of the width moves neither of the two, but for luck of each seed's slope."""
-    tilt = 0.05 * noise(draw, len(seeds))
-    for factors in FACTOR:
-        x = math.log2(float(factors["width"])) - 4.5
-        luck = draw.normal(0, 0.01, (2, len(seeds)))
-        for i, seed in enumerate(seeds):
-            p.record("a", seed, 2.0 + luck[0, i], name=name, factors=factors)
-            p.record("b", seed, 2.0 + luck[1, i] + tilt[i] * x, name=name, factors=factors)
+def along(value: Callable[[float, float, float], float]) -> Fill:
+    """Along the width the variant moves by a luck of each seed alone, its baseline by none."""
+
+    def fill(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
+        tilt = 0.05 * noise(draw, len(seeds))
+        for factors in FACTOR:
+            x = float(factors["width"])
+            for i, seed in enumerate(seeds):
+                p.record("a", seed, value(x, 0.0, draw.normal(0, 0.01)), name=name, factors=factors)
+                own = value(x, tilt[i], draw.normal(0, 0.01))
+                p.record("b", seed, own, name=name, factors=factors)
+
+    return fill
 
 
-def power(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
-    luck = 0.05 * noise(draw, len(seeds))
-    for factors in FACTOR:
-        x = float(factors["width"])
-        for i, seed in enumerate(seeds):
-            value = x ** (1.0 + luck[i]) * draw.lognormal(0, 0.01)
-            p.record("a", seed, 1.0, name=name, factors=factors)
-            p.record("b", seed, value, name=name, factors=factors)
+def rises(x: float, tilt: float, luck: float) -> float:
+    return 2.0 + luck + tilt * (math.log2(x) - 4.5)
+
+
+def grows(x: float, tilt: float, luck: float) -> float:
+    return float(x ** (1.0 + tilt) * math.exp(luck))
 
 
 def ratio(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
@@ -125,9 +127,9 @@ KINDS: dict[str, tuple[Fill, dict[str, Any], dict[str, Any]]] = {
     "not worse by 0.02, on the edge": (level(0.02), says("better", by=-0.02), {}),
     "equal within 0.02, on the edge": (level(0.02), says("equal", within=0.02), {}),
     "worse, seeds and items": (items, says("worse"), {}),
-    "grows, A/A": (slope, says("grows", along="width"), {"crossings": FACTOR}),
+    "grows, A/A": (along(rises), says("grows", along="width"), {"crossings": FACTOR}),
     "exponent, on the edge": (
-        power, says("exponent", along="width", between=[1.0, None]), {"crossings": FACTOR}),
+        along(grows), says("exponent", along="width", between=[1.0, None]), {"crossings": FACTOR}),
     "ratio, on the edge": (ratio, says("ratio", than="a", between=[1.23, None]), {}),
     "steps to a loss, A/A": (
         arrival, says("worse", metric="steps_to_reach", coordinates={"loss": 1.0}), {}),

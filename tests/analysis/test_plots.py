@@ -19,11 +19,6 @@ from analysis.contrasts import Evidence, gather
 from analysis.plots import Panel, calibration, pareto
 
 
-@pytest.fixture(scope="module")
-def every(evidence: Evidence) -> list[Panel]:
-    return plots.panels(evidence)
-
-
 def the(every: list[Panel], kind: str, ablation: str, words: str = "") -> pd.DataFrame:
     """The frame of the one panel that this describes."""
     found = [
@@ -71,6 +66,9 @@ def test_a_forest_shows_each_pair_of_seeds_their_mean_and_its_interval(
         assert row["points"] == pytest.approx(told)
         assert row["value"] == pytest.approx(statistics.mean(told))
         assert (row["low"], row["high"]) == pytest.approx(t_interval(told))
+    assert frame.attrs["sides"] == ("better", "worse")
+    assert the(every, "forest", "recall").attrs["sides"] == ("worse", "better")
+    assert the(every, "forest", "heads").attrs["x_label"] == "difference (nats/token)"
 
 
 def test_fewer_than_three_seeds_have_no_interval_in_any_figure(every: list[Panel]) -> None:
@@ -281,13 +279,6 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
     assert kept.to_dict() == pytest.approx(
         {"pre, none": 1.0, "post, none": 0.0, "post, 150 steps": share}, abs=1e-4
     )
-
-
-def test_a_forest_says_which_side_is_better_and_the_unit(every: list[Panel]) -> None:
-    forests = {panel.experiment: panel.frame.attrs for panel in every if panel.kind == "forest"}
-    assert forests["position"]["sides"] == ("better", "worse")
-    assert forests["recall"]["sides"] == ("worse", "better")
-    assert forests["heads"]["x_label"] == "difference (nats/token)"
 
 
 def test_the_front_is_what_is_better_than_all_that_is_cheaper() -> None:
