@@ -21,6 +21,7 @@ from ablations.store.words import CHAPTERS, listed, nearest_label
 from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
+COLORS = ("ink", "amber", "plum", "teal", "grey")
 RETIRED = {
     "control": "write baseline",
     "fixed": "write held_constant",
@@ -55,10 +56,16 @@ RENAMED = dict(
 class Variant:
     """One of a chapter's variants."""
 
+    color: str
+    """A role of the palette, such as amber, or `amber dashed`."""
     changes: str
     """What changes with it, besides what it sets."""
     set: dict[str, Any]
     """{path: value}; each path is replaced whole."""
+
+    def __post_init__(self) -> None:
+        if self.color.removesuffix(" dashed") not in COLORS:
+            raise ConfigError([f"color: no '{self.color}'. {nearest(self.color, COLORS)}"])
 
 
 @dataclass(frozen=True, eq=False)

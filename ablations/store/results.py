@@ -153,14 +153,17 @@ class Results:
     def read_plan(self) -> dict[str, Any]:
         """What was asked of this folder, and which trial answers it."""
         try:
-            plan: dict[str, Any] = decode(read_file(self.plan_file), _PLAN)
+            data = read_file(self.plan_file)
         except FileNotFoundError:
             raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
+        except NotAFileError as error:
+            raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
+        try:
+            plan: dict[str, Any] = decode(data, _PLAN)
         except NewerRecordError as error:
             raise NewerRecordError(f"{self.plan_file}: {error}") from None
-        except (NotAFileError, RecordError) as error:
-            why = error.strerror if isinstance(error, NotAFileError) else error
-            raise RecordError(f"{self.plan_file}: {why}; {_ANEW}") from None
+        except RecordError as error:
+            raise RecordError(f"{self.plan_file}: {error}; {_ANEW}") from None
         return plan
 
     def write_plan(self, plan: dict[str, Any]) -> None:

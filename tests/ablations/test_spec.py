@@ -55,6 +55,7 @@ def test_every_folder_is_a_chapter_and_every_axis_declares_its_variants_once() -
     for axis in AXES:
         chapter = read_chapter(FOLDER / "experiments" / axis)
         assert chapter is not None
+        assert len({each.color for each in chapter.variants.values()}) == len(chapter.variants)
         sets = {label: each.set for label, each in chapter.variants.items()}
         for name in find(axis):
             shared = asked(name)
@@ -67,9 +68,9 @@ def test_an_experiment_measures_all_variants_of_its_folder_some_by_name_or_its_o
     tmp_path: Path,
 ) -> None:
     chapter = {"question": "Does it?", "baseline": "with", "variants": {
-        "with": {"changes": "nothing", "set": {}},
-        "wide": {"changes": "weights", "set": {"model.d_model": 32}},
-        "wrong": {"changes": "heads", "set": {"model.n_heads": 7}},
+        "with": {"color": "ink", "changes": "nothing", "set": {}},
+        "wide": {"color": "amber", "changes": "weights", "set": {"model.d_model": 32}},
+        "wrong": {"color": "teal dashed", "changes": "heads", "set": {"model.n_heads": 7}},
     }}  # fmt: skip
     (tmp_path / "variants.yaml").write_text(json.dumps(chapter, indent=1))
     file = tmp_path / "mine.yaml"
@@ -92,11 +93,10 @@ def test_an_experiment_measures_all_variants_of_its_folder_some_by_name_or_its_o
     read(**plain)
     line = problem_of(lambda: make_plan([str(file)], "smoke", {}, [0]))
     assert line.startswith(f"mine: {tmp_path}/variants.yaml:"), "where the variant is written"
-    chapter["variants"]["wide"]["color"] = "amber"
+    chapter["variants"]["wide"]["color"] = "umber"
     (tmp_path / "variants.yaml").write_text(json.dumps(chapter, indent=1))
     line = problem_of(lambda: read(**plain))
-    assert line.startswith(f"{tmp_path}/variants.yaml:")
-    assert "variants.wide.color: no such option" in line
+    assert "variants.wide.color: no 'umber'. Did you mean 'amber'?" in line
 
 
 def test_a_word_is_a_chapter_an_experiment_or_a_file() -> None:
