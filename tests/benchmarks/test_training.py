@@ -59,7 +59,7 @@ def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
             trainer.step += 1
             norm = trainer.learn(parts)
             if trainer.step % every == 0:
-                assert trainer.note(norm, lambda *_: None)
+                assert trainer.log(norm, lambda *_: None)
 
     return call
 
