@@ -38,10 +38,6 @@ class Missing:
         """Trial → what is to be timed, once the work is done."""
         return self.untimed | {trial.id: trial.timings for trial in self.work}
 
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.train or self.measure or self.untimed)
-
 
 def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
     """Compare the plan with the records; only those of newer code are an error."""

@@ -1,10 +1,9 @@
-"""A prediction as the YAML of an experiment writes it.
+"""Reads the claims and predictions of an experiment's YAML.
 
     - {worse: none, by: 0.1, because: a tenth of all phones}
 
-One word says what is predicted, of which variant; the rest where it is looked for. All of it is
-registered before the seeds that decide it run: also whether it is about a level or, with a
-threshold, about the rate of seeds that are past it.
+The first key is the kind of prediction, its value the variant; the other keys are the fields of
+its class in `ablations.store.predictions`. `at` gives the coordinates.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ COORDINATES = (
     *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),
     "source_length",
 )
-"""Numbers in a measurement's `at`."""
+"""Coordinates that are numbers, so that `along` can follow them."""
 RETIRED = {
     "across": "is gone: write factors",
     "arms": "is gone: an experiment has one table",
@@ -43,7 +42,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class Claim:
-    """What somebody says about attention, put so that a measurement can decide it."""
+    """A sentence from a lecture that measurements can decide."""
 
     id: str
     statement: str
@@ -52,7 +51,7 @@ class Claim:
 
 @cache
 def read_claims() -> dict[str, Claim]:
-    """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
+    """Id → claim; ConfigError names the line of each claim without a statement or a source."""
     source = read_yaml(FOLDER / "claims.yaml")
     found, problems = {}, []
     for name, entry in source.values.items():
@@ -74,7 +73,7 @@ def read_predictions(
     metric: str,
     baseline: str,
 ) -> list[tuple[Claim, list[Prediction]]]:
-    """What each claim predicts of an experiment; ConfigError lists all that is wrong with them."""
+    """Each claim of an experiment with its predictions; ConfigError lists all problems."""
     problems: list[str] = []
     found: dict[str, tuple[Claim, list[Prediction]]] = {}
     for index, written in enumerate(claims):
@@ -114,7 +113,7 @@ def read_prediction(
     baseline: str,
     role: str = "predicts",
 ) -> Prediction:
-    """A prediction as its YAML writes it; ConfigError lists all that is wrong with it."""
+    """Read one prediction; ConfigError lists all problems."""
     if not isinstance(written, Mapping):
         raise ConfigError([f"{place}: expected a word and a variant, got {str(written)[:60]!r}"])
     said = [key for key in written if key in KINDS]
@@ -145,7 +144,7 @@ def read_prediction(
 
 
 def _in_our_words(error: Any, place: str, word: str, known: Sequence[str]) -> str:
-    """One of pydantic's complaints in our words."""
+    """Reword one error of pydantic."""
     name = (*error["loc"], "")[1]
     name = _KEYS.get(name, name)
     kind, got = error["type"], repr(error["input"])[:60]
@@ -167,7 +166,7 @@ def _wrong_names(
     variants: Sequence[str],
     factors: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """Variants, factors and levels that the experiment does not have."""
+    """A problem for each variant, factor or level that the experiment does not have."""
     word, named = plain["kind"], [(plain["kind"], name) for name in plain["variants"]]
     named += [(key, plain[key]) for key in ("than", "fails_for") if plain.get(key) is not None]
     problems = [
@@ -194,7 +193,7 @@ def _wrong_names(
 
 
 def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
-    """Fields of which each may be right, and that do not go together."""
+    """A problem for each pair of fields that do not go together."""
     problems = []
     if plain["metric"] == STEPS:
         level = plain.get("coordinates")

@@ -89,7 +89,7 @@ def _look(config: RunConfig) -> tuple[Missing, list[str]]:
     """What the folder lacks, once its plan is written; and what people should know."""
     plan, results = config.plan, config.results
     lacks = missing(plan, results, config.rerun)
-    if not lacks.is_nothing:
+    if lacks.work or lacks.untimed:
         results.check_writable()
     unusable = set_aside(lacks, results)
     notes = [*plan.notes, *merge_into(results, plan), *unusable]

@@ -115,12 +115,6 @@ def packed(results: Results) -> bytes:
     return held.getvalue()
 
 
-def unpack(reference: Path, to: Path) -> None:
-    """Unpack published records into a results folder."""
-    with zipfile.ZipFile(reference / RECORDS) as file:
-        file.extractall(to)
-
-
 def headlines(evidence: Evidence) -> str:
     """Markdown: the number of claims by verdict, and the headline claims with their numbers."""
     decided = claims(evidence)

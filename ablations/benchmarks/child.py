@@ -23,6 +23,7 @@ import psutil
 import torch
 
 from ablations.measurement import MEASUREMENT
+from ablations.store.words import first_line
 from ablations.tasks import TASK
 from ablations.train.config import OPTIMIZER, SCHEDULE
 from model.build import REGISTRIES
@@ -83,7 +84,7 @@ def _run(modules: list[str], payload: bytes, pipe: Connection) -> None:
         limit_memory()
         value = pickle.dumps(work(lambda *progress: pipe.send(("progress", *progress))))
     except Exception as error:
-        reason = in_a_line(error)
+        reason = first_line(error)
     server = psutil.Process(os.getppid()).cpu_times()
     spent = {os.getpid(): time.process_time(), os.getppid(): server.user + server.system}
     pipe.send(("done", value, reason, spent))
@@ -97,10 +98,6 @@ def _without_main() -> Any:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-def in_a_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
 def limit_memory() -> None:

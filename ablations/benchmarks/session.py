@@ -20,10 +20,11 @@ from typing import Any
 import psutil
 import torch
 
-from ablations.benchmarks.child import Report, cpu_seconds, in_a_line, in_child
+from ablations.benchmarks.child import Report, cpu_seconds, in_child
 from ablations.measurement import Benchmark, Place
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
+from ablations.store.words import first_line
 from ablations.tasks.task import load_task
 from ablations.train.device import device_name
 from model.config import Checked, ranged
@@ -297,9 +298,9 @@ class _Process:
 
 
 def _reason(error: Exception) -> str:
-    words = in_a_line(error)
+    words = first_line(error)
     is_memory = isinstance(error, MemoryError) or "alloc" in words or "out of memory" in words
-    return f"out of memory: {words}"[:200] if is_memory else words
+    return f"out of memory: {words}" if is_memory else words
 
 
 def _measurements(

@@ -32,8 +32,7 @@ PASSES: dict[str, tuple[str, ...]] = {"pass": ("forward", "training")}
 DECODING: dict[str, tuple[str, ...]] = {"cache": (KEPT, ANEW)}
 
 
-def seconds(label: str) -> Metric:
-    return Metric("s", "lower", label, repeats="processes")
+seconds = partial(Metric, "s", "lower", repeats="processes")
 
 
 @MEASUREMENT.register("throughput")

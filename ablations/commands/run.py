@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ablations.commands.arguments import Machine, machine_of, plan_of, results_of
 from ablations.commands.pages import print_answers, print_state, write_page
 from ablations.commands.terminal import complain
+from ablations.store.words import first_line
 from model.config import ConfigError
 
 if TYPE_CHECKING:
@@ -135,8 +136,8 @@ def remote_device(word: str, devices: int) -> torch.device:
     try:
         device = torch.device(word)
     except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        raise ConfigError([f"--device {word[:100]}: no such device ({why})"]) from None
+        problem = f"--device {word[:100]}: no such device ({first_line(error)})"
+        raise ConfigError([problem]) from None
     if devices > 1 and device.index is not None:
         raise ConfigError([f"--devices {devices}: say --device {device.type}, without a number"])
     return device

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.words import first_line
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
 from model.batch import Batch, cross_entropy
@@ -55,7 +56,7 @@ class Beyond(Evaluation):
             try:
                 found[past] = bits(model, stream_N, ends_B, trained, past, halves, device), None
             except ValueError as error:  # longer than its positions reach
-                found[past] = None, str(error).splitlines()[0][:200]
+                found[past] = None, first_line(error)
         return self._measured(step, found)
 
     def _nulls(self, step: int, reason: str) -> Measured:

@@ -6,7 +6,6 @@ B: examples of a batch, N: examples of a split.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -62,13 +61,12 @@ class Beam(Evaluation):
     """The task's scores on test with a beam of four, each answer's worth normalised by length."""
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
-        scores, _ = task.scores(model, "test", device, partial(_best, width=WIDTH))
+        def decode(model: Generator, question: Question, longest: int) -> list[Answer]:
+            return [best for best, *_ in beam(model, question, longest, WIDTH)]
+
+        scores, _ = task.scores(model, "test", device, decode)
         at: dict[str, float | str] = {"step": step, "beam": WIDTH}
         return Measured([task.measurement(score, "test", at) for score in scores])
-
-
-def _best(model: Generator, question: Question, longest: int, width: int) -> list[Answer]:
-    return [best for best, *_ in beam(model, question, longest, width)]
 
 
 SIDES = ("per_several", "per_one")

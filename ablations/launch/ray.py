@@ -31,6 +31,7 @@ from ablations.launch.local import LocalLauncher
 from ablations.signals import defer_signals
 from ablations.store.files import read_file, write_atomic
 from ablations.store.stamp import PROJECT, ROOT, sources
+from ablations.store.words import first_line
 from model.config import ConfigError
 
 _GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
@@ -347,11 +348,6 @@ def _knock(address: str) -> None:
 
 def _unanswered(where: str, error: Exception) -> ConfigError:
     return ConfigError([f"--on ray: {where} does not answer ({first_line(error)})"])
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong, for people."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def refuse_open_cluster(ray: Any) -> None:

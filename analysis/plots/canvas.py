@@ -127,8 +127,8 @@ def counted(frame: pd.DataFrame, of: str = "seeds") -> str:
 # --- the sheet
 
 
-def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
-    """Draw a panel: title and subtitle above its axes, the note below."""
+def draw(panel: Panel, kind: type[Figure] | None = None) -> Figure:
+    """Draw a panel as a Figure or a subclass of it: titles above its axes, the note below."""
     from matplotlib.figure import Figure
 
     width, height = panel.size
