@@ -125,7 +125,7 @@ def _model_of(asked: Asked, device: torch.device) -> nn.Module:
 
 
 def new_record(payload: Payload, asked: Asked) -> Record:
-    """What is known of a trial before it is trained."""
+    """The record of a trial before it is trained."""
     record = Record(
         asked["trial"], "ok", asked["config"], trained=asked["trained"], **asked["counts"]
     )
@@ -141,7 +141,7 @@ def new_record(payload: Payload, asked: Asked) -> Record:
 
 
 def _end(record: Record, training: Training) -> None:
-    """Take over how a training ended, and what it has read."""
+    """Copy the outcome and the measurements of a training."""
     record.status, record.reason = training.status, training.reason
     record.measurements += training.measurements
 
@@ -149,8 +149,8 @@ def _end(record: Record, training: Training) -> None:
 def train_rank(
     payload: Payload, report: Report, notice: StopRequest
 ) -> tuple[Training, float] | None:
-    """What each process does of those that train a trial together: the training, and the seconds
-    before this stretch; None where it was told to stop."""
+    """One process of several that train a trial together: the training, and its earlier seconds;
+    None if it was told to stop."""
     (asked,) = payload["trials"]
     import_parts(payload)
     check_data(asked)
@@ -169,7 +169,7 @@ def _weights_of(payload: Payload, asked: Asked) -> Path:
 
 
 def _stamp(asked: Asked) -> dict[str, str]:
-    """Whose the weights are."""
+    """The stamp of a trial's weights."""
     return {"trial": asked["trial"], "code": short(asked["code"])}
 
 
@@ -187,7 +187,7 @@ def _measure(
     device: torch.device,
     notice: StopRequest,
 ) -> None:
-    """Take what is asked; a measure that fails is noted, and the next run tries it again."""
+    """Take the measurements; a source that fails is noted, and the next run tries it again."""
     config, task = asked["config"], _task_of(asked)
     for name, made_by in asked["sources"].items():
         part = discover().build(name)
@@ -267,7 +267,7 @@ def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
 
 
 def _place(device: torch.device) -> dict[str, Any]:
-    """Where numbers are computed."""
+    """The device and libraries that compute the numbers."""
     return {
         "torch": torch.__version__,
         "numerics": numerics(device),
@@ -278,14 +278,14 @@ def _place(device: torch.device) -> dict[str, Any]:
 
 
 def import_parts(payload: Payload) -> None:
-    """Have the user's own parts registered."""
+    """Import the user's modules, which register components."""
     for module in payload["imports"]:
         importlib.import_module(module)
     note_loaded()
 
 
 def check_data(asked: Asked) -> None:
-    """Refuse data that is not what the trial's id was made of."""
+    """Changed if the data is not that of the trial's id."""
     config = asked["config"]
     try:
         is_same = identity_of(config, asked["trained"]) == asked["trial"]
@@ -296,7 +296,7 @@ def check_data(asked: Asked) -> None:
 
 
 def check_code(stamps: Iterable[Mapping[str, str]]) -> None:
-    """Refuse source files, or code that was loaded from them, that are not what the job says."""
+    """Changed if source files, or the code loaded from them, are not those of the stamps."""
     looks = changed, loaded_otherwise
     files = sorted({name for made_by in stamps for look in looks for name in look(made_by)})
     if files:

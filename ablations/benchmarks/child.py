@@ -45,7 +45,7 @@ def in_child(
     registries = (*REGISTRIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
     modules = {part.__module__ for registry in registries for part in registry.components.values()}
     index = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
-    # By pickle itself: torch's way would share the memory of tensors with this process.
+    # Pickled here: torch's own pickling would share the memory of tensors with this process.
     payload = pickle.dumps((work, torch.get_num_threads(), index))
     reader, writer = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(sorted(modules), payload, writer), daemon=True)
@@ -112,7 +112,7 @@ def limit_memory() -> None:
 
 
 def peak_bytes(call: Callable[[], Any], device: torch.device) -> int:
-    """The most that a call adds to what this process holds."""
+    """The peak memory that a call adds to this process."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
         torch.accelerator.reset_peak_memory_stats(device)

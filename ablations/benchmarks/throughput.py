@@ -1,4 +1,4 @@
-"""What is timed: a model in training or forward, its first mixer, decoding, and padding.
+"""Benchmarks of a model's step, its first mixer, decoding, generation and padding.
 
 B: sequences, T: target positions, S: source positions, D: d_model, V: vocabulary.
 """
@@ -181,7 +181,7 @@ class Generation(Benchmark):
 def _writer(
     config: dict[str, Any], task: Task, device: torch.device, capacity: int, batch: int
 ) -> tuple[Any, Callable[[], Decoding], Tensor]:
-    """A model, a call that begins a text, and tokens to go on from."""
+    """A model, a call that begins a text, and tokens to feed it."""
     model, tokens = untrained(config, task, device), random_tokens(batch)
     source = None if task.source_size is None else tokens(task.source_size, SOURCE).to(device)
     given_BT = tokens(task.target_size, capacity).to(device)
@@ -241,6 +241,6 @@ def padded(batch: Batch, target: int, source: int) -> Batch:
 
 
 def _read(model: nn.Module, call: Callable[[], Any]) -> None:
-    """The call in evaluation mode, without gradients and without an answer."""
+    """Run the call in evaluation mode without gradients, and drop its answer."""
     with evaluating(model), torch.inference_mode():
         call()

@@ -1,4 +1,4 @@
-"""run: whatever the results folder lacks, here or on a cluster."""
+"""run: runs what a results folder lacks, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def harmless() -> Iterator[None]:
 
 
 def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine]:
-    """Where the jobs go, and what there is."""
+    """The launcher of the jobs, and the machine or cluster that it uses."""
     if options.devices > 1 and options.pack > 1:
         raise ConfigError(["--pack and --devices do not go together: leave one out"])
     for name, on in CLUSTER_OPTIONS.items():
@@ -130,7 +130,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
 
 
 def remote_device(word: str, devices: int) -> torch.device:
-    """A device of other machines, which cannot be tried here."""
+    """A device of another machine: only its name can be checked here."""
     import torch
 
     try:

@@ -77,8 +77,8 @@ class Beyond(Evaluation):
 
 
 def stretches(size: int, trained: int) -> Tensor:
-    """Ends, in the stream, of stretches of two trained lengths, spread over it and apart: each with
-    what comes before it fills a window of four. None where the stream is too short."""
+    """The ends of disjoint stretches of two trained lengths, spread over the stream, with room for
+    a window of four before each end. Empty if the stream is too short."""
     room = size - 1 - int(LAST * trained)
     if room < 0:
         return torch.arange(0)
@@ -97,8 +97,8 @@ def bits(
     halves: int,
     device: torch.device,
 ) -> float:
-    """Per token of the stretches, in windows of `past` trained lengths that each predict so many
-    halves of one, their last."""
+    """Bits per token of the stretches, in windows of `past` trained lengths; each predicts its last
+    `halves` half lengths."""
     half = trained // 2
     length, targets = int(past * trained), halves * half
     ends_N = (ends_B[:, None] - torch.arange(0, 4 * half, targets)).flatten()
@@ -118,7 +118,7 @@ def nats(model: nn.Module, window_BL: Tensor, targets: int, device: torch.device
 
 
 def _power(base: float, exponent: float) -> float:
-    """As a tensor, which has an infinity where a float would overflow."""
+    """base^exponent, or ∞ where a float would overflow."""
     return float(torch.tensor(base, dtype=torch.float64) ** exponent)
 
 

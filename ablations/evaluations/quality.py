@@ -129,7 +129,7 @@ class Lengths(Evaluation):
 def by_example(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each example the nats of all its labels, how many these are, and its source's tokens."""
+    """For each example: its loss in nats, its number of labels, and the length of its source."""
     batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
     nats, labels, sources = [], [], []
     with evaluating(model), torch.inference_mode():
@@ -191,7 +191,7 @@ class Calibration(Evaluation):
 def answers(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor]:
-    """The largest probability at each label, and 1 where it is the label's, else 0."""
+    """For each label: the model's largest probability, and 1 if that answer is right, else 0."""
     batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
     sure, right = [], []
     with evaluating(model), torch.inference_mode():
@@ -207,7 +207,7 @@ def answers(
 
 
 def reliability(confidence_N: Tensor, right_N: Tensor) -> list[list[float]]:
-    """Of each bin its edges, mean confidence, accuracy (NaN where it is empty) and count."""
+    """Each bin's edges, mean confidence, accuracy (NaN if it is empty) and count."""
     edges = torch.arange(BINS + 1).double() / BINS
     bin_N = torch.bucketize(confidence_N, edges[1:-1])
     count_K = torch.bincount(bin_N, minlength=BINS)

@@ -68,10 +68,7 @@ class LocalLauncher(Launcher):
     def run(
         self, job: Job, report: Callable[[Progress], None], is_stopping: Callable[[], bool]
     ) -> Outcome:
-        """Run one job, and cancel it once `is_stopping`, asked all the while, says so.
-
-        Launchers for other machines run their jobs there by this.
-        """
+        """Run one job; cancel it once `is_stopping()`. Ray and Slurm workers call this."""
         self._is_stopping = is_stopping
         self.submit(job)
         for event in self.events():
@@ -349,7 +346,7 @@ def _work(
 def _die_with_driver() -> None:
     """Kill this worker's whole group once the driver is gone.
 
-    multiprocessing gives each child the measurement end of a pipe whose other end the driver alone
+    multiprocessing gives each child the reading end of a pipe whose other end only the driver
     holds: when the driver dies, the pipe ends.
     """
     driver = multiprocessing.parent_process()
