@@ -207,8 +207,7 @@ def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[
 
 
 def _right_path(wrong: str, known: Sequence[str], beside: str | None) -> str | None:
-    """The likeliest correction of a wrong path: the same option in another section; else the
-    similar option `beside` it; else a path that ends in a similar word."""
+    """The same option in another section; else `beside`; else a path that ends similarly."""
     above, dot, name = wrong.rpartition(".")
     by_name: dict[str, list[str]] = {}
     for path in known:

@@ -127,8 +127,7 @@ def _place(cell: Mapping[str, Any]) -> str:
 
 
 def joined(batches: Iterable[Sequence[int]], seeds: Iterable[int]) -> list[list[int]]:
-    """The batches with these seeds: new ones form a batch of their own, unless the last one has
-    too few for a verdict."""
+    """The batches with new seeds as a batch of their own, or in a last batch of too few seeds."""
     found = [list(batch) for batch in batches]
     new = sorted(set(seeds) - {seed for batch in found for seed in batch})
     if new and found and len(found[-1]) < FEW:

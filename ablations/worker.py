@@ -174,8 +174,7 @@ def _stamp(asked: Asked) -> dict[str, str]:
 
 
 def _checkpoint_of(payload: Payload, asked: Asked) -> tuple[Path, dict[str, str]]:
-    """Where a trial's checkpoint is, and what it must have been made with to be gone on from, on
-    any number of devices."""
+    """The path of a trial's checkpoint, and the stamp that it needs to be resumed."""
     made_on = {"device": torch.device(payload["device"]).type, "torch": torch.__version__}
     return Path(payload[f"unfinished {asked['trial']}"]), _stamp(asked) | made_on
 

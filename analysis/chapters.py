@@ -16,6 +16,9 @@ from analysis.load import FINE, UNREADABLE, WAITING, Loaded, Row, setting
 from analysis.timing import SAME
 from analysis.wording import number, short
 
+OF_CLAIMS = {"position": "positions", "recurrent": "rnn", "cost": "speed", "train": "training"}
+"""First word of a claim's id → its chapter, where the two differ."""
+
 SIZED = ("differs", stats.UNFINISHED, stats.FEW)  # marks whose differences are spelt out
 SHOWN = 4  # an answer names this many variants that differ; the table has the rest
 INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characters
@@ -23,12 +26,20 @@ INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characte
 # --- chapters
 
 
+def chapter_of(entry: Mapping[str, Any]) -> str:
+    """The chapter in an experiment's name, or else the one of its first claim, or nothing."""
+    chapter, slash, _ = str(entry["name"]).partition("/")
+    if not slash and entry["claims"]:
+        prefix = entry["claims"][0]["id"].partition(".")[0]
+        chapter = OF_CLAIMS.get(prefix, prefix)
+    return chapter if chapter in CHAPTERS else ""
+
+
 def by_chapter(loaded: Loaded) -> dict[str, list[str]]:
     """Chapter → its experiments, in the order of the plan; those without a chapter are last."""
     found: dict[str, list[str]] = {chapter: [] for chapter in (*CHAPTERS, "")}
     for name, entry in loaded.experiments.items():
-        chapter = str(entry["name"]).partition("/")[0]
-        found[chapter if chapter in CHAPTERS else ""].append(name)
+        found[chapter_of(entry)].append(name)
     return {chapter: names for chapter, names in found.items() if names}
 
 
@@ -96,8 +107,7 @@ def _costs(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Tokens/s and memory at the greatest length that every variant reaches, and the time of a
-    training step at each length with its ratio to the baseline's; the largest batch counts."""
+    """Tokens/s and memory at the greatest length that all variants reach, and times by length."""
     places = pd.DataFrame(speeds["coordinates"].tolist(), index=speeds.index)
     places = places.reindex(columns=["length", "position", "batch", "pass", "cache"])
     frame = speeds.join(places).sort_values("batch", kind="stable")

@@ -163,8 +163,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _times(a: Evidence, b: Evidence) -> list[Row]:
-    """Ratios to the baseline's time that both folders have, if they come from one machine; no
-    interval is narrower than the noise of both sessions."""
+    """The time ratios that both folders have; no interval is narrower than both sessions' noise."""
     ours, theirs = (
         side.speeds[(side.speeds["verdict"] != SAME) & (side.speeds["n"] > 0)].drop_duplicates(
             PLACE

@@ -124,8 +124,7 @@ def log_seconds(group: list[Row]) -> list[float]:
 
 
 def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
-    """The log ratio to the baseline's time of each process, the noise floor, and the reason if
-    there is no ratio."""
+    """Each process's log ratio to the baseline's time, the noise floor, and why there is none."""
     for row in group:
         if not isinstance(row["samples"], list):
             return [], math.nan, str(row["reason"])
@@ -263,8 +262,7 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:
-    """The power of the length by which each curve grows over the longer half of its lengths, with a
-    95 % interval over processes."""
+    """The exponent of each curve over the longer half of its lengths, with a 95 % interval."""
     keys = ["experiment", "factors", "variant", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):

@@ -130,8 +130,7 @@ class LSTM(Layer, nn.LSTM):
     @dataclass(frozen=True, kw_only=True)
     class Config(Form):
         forget_bias: float = 0.0
-        """What the forget gate's two biases sum to before training: 1 lets a cell remember from
-        the start (Gers et al. 2000, Jozefowicz et al. 2015)."""
+        """Initial sum of the forget gate's biases; 1 lets it remember (Jozefowicz et al. 2015)."""
 
     gates: ClassVar = ("input", "forget", "cell", "output")
     kept: ClassVar = 2

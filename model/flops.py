@@ -36,8 +36,7 @@ def following(
     leaving: Callable[[str], None],
     entering: Callable[[nn.Module, Any], None] = lambda module, given: None,
 ) -> Iterator[list[str]]:
-    """The kinds of the modules at work, the innermost last; `leaving` is called with the innermost
-    whenever another begins or ends."""
+    """The kinds of the running modules, innermost last; `leaving` gets the last as it changes."""
     at_work = [kinds[model]]
 
     def enter(module: nn.Module, given: tuple[Any, ...]) -> None:

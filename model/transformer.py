@@ -135,8 +135,7 @@ class Transformer(nn.Module):
         embedding_norm: bool = False
         """Whether a norm follows the embedding."""
         segments: int = ranged(0, least=0)
-        """Trained vectors for parts of the source, such as BERT's two sentences; a batch that names
-        no segments is all of the first."""
+        """Trained vectors for parts of the source, such as BERT's two sentences."""
         final_norm: bool | None = None
         """Whether a stack ends in a norm. Left out: as the residual component has it."""
         causal_encoder: bool = False

@@ -150,8 +150,7 @@ class Decode(Benchmark):
 
 @MEASUREMENT.register("generation")
 class Generation(Benchmark):
-    """Greedy generation of `length` tokens without an early end; tokens are not read on the way, so
-    that the device never waits."""
+    """Greedy generation of `length` tokens, without an early end or waiting for the device."""
 
     metrics: ClassVar = {"generation_time": seconds("time of a text")}
     places: ClassVar = {"length": [64], "batch": [1], "cache": [KEPT]}

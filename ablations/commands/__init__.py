@@ -134,8 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_descriptors() -> None:
-    """Open /dev/null on any closed standard descriptor: the next file to be opened would take its
-    place, and what a library prints would be written into that file."""
+    """Open /dev/null on closed standard descriptors, or output would go to the next opened file."""
     for number in range(3):
         try:
             os.fstat(number)

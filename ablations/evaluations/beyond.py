@@ -153,8 +153,7 @@ class Shuffled(Evaluation):
 
 
 def windows(stream_N: Tensor, trained: int) -> Tensor:
-    """B L+1: what is read, as long as in training, and its target; spread over the text, each with
-    another target, and none with BOS, whose place is the first."""
+    """B L+1: windows of the trained length and their targets, spread over the text after BOS."""
     length = min(trained, len(stream_N) - 2)
     room = len(stream_N) - 2 - length
     number = min(WINDOWS, room + 1)

@@ -100,8 +100,7 @@ FEWEST = 20  # examples of a bucket: the loss of fewer says little
 
 @MEASUREMENT.register("lengths")
 class Lengths(Evaluation):
-    """Nats per label of the test examples whose source has more tokens than one end and at most as
-    many as the next, padding not counted (as Koehn & Knowles 2017 bucket their sentences)."""
+    """Nats per label of test examples, in buckets by source length (Koehn & Knowles 2017)."""
 
     metrics: ClassVar = {
         "loss_at_source": Metric(

@@ -189,8 +189,7 @@ class _Worker:
         self.deadline = self._started + (math.inf if job.seconds is None else job.seconds)
 
     def read(self) -> list[Event]:
-        """What has arrived. It does not wait for the rest of a message: the sender may be stopped
-        or dead."""
+        """The messages that have arrived; waits for none, since the sender may be dead."""
         with contextlib.suppress(BlockingIOError):
             while not self.reader.closed:
                 self._partial += (chunk := os.read(self.reader.fileno(), 1 << 20))

@@ -184,8 +184,7 @@ class Forms(Probe):
 
 
 def both(config: dict[str, Any], task: Task, seed: int) -> tuple[Any, Any]:
-    """The model as it is, and the same weights by the formula. On the CPU: float64 is not
-    everywhere."""
+    """The model, and a model with its weights that computes the formula; both on the CPU."""
     written = resolve(config["model"])
     own = build(written, task.source_size, task.target_size, seed).double().eval()
     if not any(isinstance(module, Path) for module in own.modules()):

@@ -10,8 +10,7 @@ from typing import Any
 TUNING = (100, 101)
 """Seeds of trials that choose among settings; nothing of theirs is reported."""
 DECIDING = tuple(range(300, 310))
-"""Seeds of what is reported; a run takes the first so many. Nobody had seen them when the
-questions, their metrics and their margins were written."""
+"""Seeds that are reported. Questions, metrics and margins were written before they were run."""
 
 _BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")  # of a training
 

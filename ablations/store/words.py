@@ -43,7 +43,7 @@ def nearest_label(word: str, labels: Iterable[str]) -> str:
 
 def first_line(error: Exception) -> str:
     """The first line of an error's message, or its type if it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def in_one_line(text: str) -> str:

@@ -48,8 +48,7 @@ class G2P(PaddedTask):
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
         words: int | None = None
-        """Training words; null takes all. A smaller choice is contained in a larger one. Of files
-        of your own, so many at most."""
+        """Training words, at most; null takes all. A larger choice contains a smaller one."""
         valid_words: int | None = None
         test_words: int | None = None
         split: Literal["stem", "word"] = "stem"

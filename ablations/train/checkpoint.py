@@ -107,8 +107,7 @@ def stamp_for(record: Record) -> dict[str, str]:
 
 
 def stamp_of(path: Path) -> dict[str, str]:
-    """What a file's header says of what made it, whatever became of the tensors; nothing where it
-    cannot be read."""
+    """The stamp in a file's header, without a check of its tensors; empty if it is unreadable."""
     try:
         with _opened(path) as (_, words):
             words.pop("sha256", None)

@@ -68,8 +68,7 @@ class Devices:
         return self._model
 
     def begin(self, seed: int, step: int) -> None:
-        """Seed dropout by seed, step and rank: no two devices drop the same, and a training that
-        goes on needs no rank's generator."""
+        """Seed dropout by seed, step and rank, so that no generator's state has to be saved."""
         if self.count > 1:
             torch.manual_seed(dropout_seed(seed, step, self.rank))
 
