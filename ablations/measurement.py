@@ -175,7 +175,7 @@ def _check_places(benchmark: str, given: Mapping[str, Any], part: Any) -> None:
     for name, values in given.items():
         place = f"benchmarks.{benchmark}.{name}"
         if name not in words:
-            problems.append(f"{place}: is no coordinate of it. {nearest(str(name), words)}")
+            problems.append(f"{place}: no such coordinate. {nearest(str(name), words)}")
         elif not isinstance(values, list) or not values:
             problems.append(f"{place}: expected a list of values, got {values!r}")
         elif name in part.words:

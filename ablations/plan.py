@@ -112,7 +112,7 @@ def read_experiments(words: Sequence[str], plan: Plan) -> list[Experiment]:
                 raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
     swallowed = [p for p in plan.overrides for above in plan.factors if p.startswith(f"{above}.")]
     if swallowed:
-        raise ConfigError([f"{p}: every level replaces what is above it" for p in swallowed])
+        raise ConfigError([f"{p}: a crossed factor above it replaces it" for p in swallowed])
     return [crossed(read_experiment(path), plan.factors) for path in paths.values()]
 
 
@@ -122,8 +122,7 @@ def crossed(experiment: Experiment, given: Mapping[str, Mapping[str, Any]]) -> E
     for path, levels in sorted(given.items(), key=lambda item: item[0].count(".")):
         if experiment.varies(path) or path in experiment.tune:
             does = "varies" if experiment.varies(path) else "tunes"
-            fix = "so it cannot be crossed with it"
-            raise ConfigError([f"{path}: this experiment {does} it, {fix}"])
+            raise ConfigError([f"{path}: this experiment {does} it, so it cannot be a factor, too"])
         name = path.rpartition(".")[2]
         factors[path if name in factors else name] = {
             level: {path: value} for level, value in levels.items()
@@ -193,8 +192,7 @@ def _same_as_baseline(expanded: Expanded) -> list[str]:
     settings = {each.settings for each in expanded.trials if each.variant == baseline}
     same = dict.fromkeys(each.variant for each in expanded.trials if each.settings in settings)
     return [
-        f"{name}: {quoted(variant)} changes nothing: it is its baseline, {quoted(baseline)}, in "
-        "other words"
+        f"{name}: {quoted(variant)} has the same settings as its baseline, {quoted(baseline)}"
         for variant in same
         if variant != baseline
     ]

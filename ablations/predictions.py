@@ -85,7 +85,7 @@ def read_predictions(
         if (name := str(written["id"])[:100]) not in read_claims():
             problems.append(f"{place}.id: no claim '{name}'. {nearest(name, read_claims())}")
         elif name in found:
-            problems.append(f"{place}.id: '{name}' stands twice")
+            problems.append(f"{place}.id: '{name}' is listed twice")
         else:
             found[name] = read_claims()[name], predictions
         for key, role in (("predicts", "predicts"), ("require", "requires")):
@@ -153,8 +153,9 @@ def _in_our_words(error: Any, place: str, word: str, known: Sequence[str]) -> st
     if kind == "missing" and name != "variants":
         return f"{place}: lacks '{name}'"
     if name == "variants":
-        count = "two variants, each once" if word == "crosses" else "one variant"
-        return f"{place}: speaks of {count}"
+        return (
+            f"{place}: expected {'two different variants' if word == 'crosses' else 'one variant'}"
+        )
     if name == "between":
         return f"{place}.between: expected [low, high], null for an open end"
     return f"{place}.{name}: {_EXPECTED.get(kind, error['msg'])}, got {got}"
@@ -175,7 +176,7 @@ def _wrong_names(
         if name not in variants
     ]
     if len(set(plain["variants"])) < len(plain["variants"]):
-        problems.append(f"{place}: speaks of two variants, each once")
+        problems.append(f"{place}: expected two different variants")
     if plain.get("than") in plain["variants"] and plain["than"] in variants:
         problems.append(f"{place}.{word}: '{plain['than'][:60]}' is compared with itself")
     along = plain.get("along")
@@ -202,13 +203,13 @@ def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
         if plain.get("by") or plain.get("threshold") is not None:
             problems.append(f"{place}: {STEPS} takes no margin and no threshold")
         if plain["kind"] not in ("better", "worse"):
-            problems.append(f"{place}.metric: {STEPS} cannot be told to be '{plain['kind']}'")
+            problems.append(f"{place}.metric: {STEPS} takes better or worse, not '{plain['kind']}'")
     if plain["kind"] == "exact" and not (plain.get("fails_for") or plain.get("fails_at")):
         problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
     if plain.get("by") and not plain.get("because"):
-        problems.append(f"{place}.by: say in a word why that size matters: because: …")
+        problems.append(f"{place}.by: say why that size matters: because: …")
     if plain["kind"] == "equal" and not plain.get("because"):
-        problems.append(f"{place}: lacks 'because': say in a word why that size matters")
+        problems.append(f"{place}: lacks 'because': say why that size matters")
     between = plain.get("between")
     if isinstance(between, list) and not _is_range(between):
         problems.append(f"{place}.between: expected [low, high], null for an open end")

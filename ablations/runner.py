@@ -95,7 +95,7 @@ def _look(config: RunConfig) -> tuple[Missing, list[str]]:
     if lacks.stale and config.rerun != "stale":
         notes.append(
             f"{len(lacks.stale)} records were made by other code and count as stale; "
-            "--rerun stale makes them anew"
+            "--rerun stale runs them again"
         )
     return lacks, notes
 
@@ -212,7 +212,7 @@ class _Runner:
         self._leases.release(*work.leases)
         self._queue.extendleft(reversed(work.apart()))
         self._display.say(
-            f"{work.title}: {outcome.status} ({outcome.reason}); its trials go on alone"
+            f"{work.title}: {outcome.status} ({outcome.reason}); its trials run one by one"
         )
 
     def _try_again(self, work: Work, outcome: Outcome) -> None:
@@ -226,7 +226,7 @@ class _Runner:
             self._later.append(work)
         self._display.say(
             f"{work.title}: {ended[0].status} ({note}), attempt {self._retries[work.id]} of "
-            f"{RETRIES + 1}; to be tried again {'now' if is_first else 'at the end'}"
+            f"{RETRIES + 1}; next try {'now' if is_first else 'at the end of the pass'}"
         )
 
     def _stop_if_all_fail_alike(self, work: Work, outcome: Outcome) -> None:
@@ -246,7 +246,7 @@ class _Runner:
             self._launcher.cancel()
             self._display.say(
                 f"Stopped: the first {len(self._first)} trials all failed alike ({outcome.status}: "
-                f"{outcome.reason}). Mend that; then the same command with --rerun failed goes on."
+                f"{outcome.reason}). Fix that, then run the same command with --rerun failed."
             )
 
     def _say_who_is_waited_for(self) -> None:
@@ -261,6 +261,4 @@ class _Runner:
         if others and not self._has_waited:
             who = sorted({f"process {lease.pid} on {lease.host}" for lease in others})
             self._has_waited = True
-            self._display.say(
-                f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
-            )
+            self._display.say(f"Waiting for trials that {', '.join(who)} works on.")

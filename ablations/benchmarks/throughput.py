@@ -127,7 +127,7 @@ def mixer_of(model: nn.Module) -> Mixer:
 class Decode(Benchmark):
     """One more token after `position` others.
 
-    `cache: anew` reads all of them for it, which is also what a prompt of that length takes.
+    `cache: anew` reads all of them again, as a prompt of that length is read.
     """
 
     metrics: ClassVar = {"latency": seconds("time of the next token")}
@@ -193,9 +193,9 @@ TOKENS = 2048  # of a batch, about
 
 @MEASUREMENT.register("padding")
 class Padding(Benchmark):
-    """A pass over real training batches, padded to each one's own longest input or to that of all.
+    """A forward pass over training batches, padded to their own longest input or to that of all.
 
-    Both are timed with the baseline on batches padded to their own longest.
+    The baseline's batches are always padded to their own longest input.
     """
 
     metrics: ClassVar = {"padded_time": seconds("time of a pass")}

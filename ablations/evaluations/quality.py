@@ -25,7 +25,7 @@ from model.layers import evaluating
 class Quality(Evaluation):
     """Loss and scores on valid and test, from the weights that training chose.
 
-    `trivial_…` is what an answer reaches that does not look at the question.
+    `trivial_…` is the score of an answer that ignores the question.
     """
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -45,7 +45,7 @@ class Quality(Evaluation):
                 }
             for name, value in task.trivial(split).items():
                 unit = "nats/token" if name == "loss" else task.metrics[name].unit
-                if (name, split) != ("loss", "valid"):  # which the training has noted
+                if (name, split) != ("loss", "valid"):  # training has recorded that one
                     measurements.append(Measurement(f"trivial_{name}", unit, value, split=split))
             for name, value in task.copied(split).items():
                 unit = task.metrics[name].unit
@@ -58,7 +58,7 @@ WIDTH = 4
 
 @MEASUREMENT.register("beam")
 class Beam(Evaluation):
-    """The task's scores on test with a beam of four, each answer's worth normalised by length."""
+    """The task's scores on test with a beam of four; answers rank by log probability per token."""
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         def decode(model: Generator, question: Question, longest: int) -> list[Answer]:
@@ -74,9 +74,8 @@ SIDES = ("per_several", "per_one")
 
 @MEASUREMENT.register("ambiguity")
 class Ambiguity(Evaluation):
-    """per_excess: the phone error rate of test words with several pronunciations, each against the
-    nearest of them, less that of words with one. What lowers it helps most where several answers
-    are right."""
+    """per_excess: the phone error rate of test words with several pronunciations (the nearest
+    counts) minus that of words with one."""
 
     metrics: ClassVar = {
         "per_excess": Metric("edits/phone", "lower", "excess error rate of ambiguous words")
@@ -94,7 +93,7 @@ class Ambiguity(Evaluation):
         return Measured([self.measurement("per_excess", excess, {"step": step})])
 
 
-ENDS = (4, 8, 12, 16, 24, 32, 48, 64)  # of the buckets, in tokens of the source; longer are left
+ENDS = (4, 8, 12, 16, 24, 32, 48, 64)  # of buckets, in source tokens; longer sources are left out
 FEWEST = 20  # examples of a bucket: the loss of fewer says little
 
 

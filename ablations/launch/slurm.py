@@ -208,7 +208,7 @@ class SlurmLauncher(Launcher):
                 raise
             if not self._has_submitted:
                 words = " ".join(str(error).split()) or "sbatch gave no reason"
-                raise ConfigError([f"{words}; mend the Slurm profile"]) from None
+                raise ConfigError([f"{words}; fix the Slurm profile"]) from None
             self._submit_at = time.monotonic() + _LOOKS * self._poll  # the queue may be full
             return
         self._has_submitted = True

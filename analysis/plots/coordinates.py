@@ -21,7 +21,7 @@ from analysis.wording import after_heading
 READ = {
     "depth": "depth, in blocks",
     "d_head": "width of a head",
-    "source": "source tokens, at most",
+    "source_length": "source tokens, at most",
     "past": "length, in trained lengths",
     "removed": "share of heads removed",
 }
