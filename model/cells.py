@@ -102,7 +102,7 @@ class RNN(Layer, nn.RNN):
 
 @CELL.register("gru")
 class GRU(Layer, nn.GRU):
-    """h = (1 − z) n + z h': z decides what stays, and n is the news (Cho et al. 2014).
+    """h = (1 − z) n + z h': z decides what stays, and n is the new content (Cho et al. 2014).
 
     r and z = σ(W x + b + U h' + c), n = tanh(W x + b + r (U h' + c)), each with its own weights.
     The library resets after the product with U, not before it as the paper does.

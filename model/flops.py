@@ -69,7 +69,7 @@ class Cost:
     tokens: int
     """Read, source and target together."""
     kept_bytes: int
-    """What waits for the backward pass, up to the logits and without the weights."""
+    """Saved for the backward pass, up to the logits and without the weights."""
 
     @property
     def flops_per_token(self) -> float:

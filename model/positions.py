@@ -1,4 +1,4 @@
-"""Position schemes: how a model learns the position of a token. Here those of the input.
+"""Position schemes at the input of a model; `relative_positions` has those of the attention.
 
 B: sequences, T: positions given now, S: positions of keys, H: heads, D: width of token vectors,
 W: width of position vectors, K: width of a head, F: pairs that turn.

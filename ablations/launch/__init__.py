@@ -1,4 +1,4 @@
-"""What runs a job somewhere: jobs go in, progress and outcomes come out.
+"""Launchers, which run jobs: jobs go in, progress and outcomes come out.
 
 Payloads and values travel as JSON, so a job means the same in a forked process as on another
 machine. Runners and workers both import this module: it loads nothing heavy.

@@ -1,4 +1,4 @@
-"""What an output depends on, found by changing everything that it should not.
+"""What an output depends on: probes change everything that it should not depend on.
 
 B: sequences, T: positions, D: width of an answer, which is d_model or the vocabulary.
 """

@@ -149,7 +149,7 @@ def _seconds(
 
 
 def _kinds(model: nn.Module) -> dict[nn.Module, str]:
-    """As work is counted; what belongs to no kind is the glue between them."""
+    """Module → kind of work, as in `kinds_of`; what mixes outside of a mixer is "other"."""
     kinds = kinds_of(model)
     inside = {
         part for each in model.modules() if isinstance(each, Mixer) for part in each.modules()
