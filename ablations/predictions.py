@@ -20,9 +20,9 @@ from ablations.store.predictions import KINDS, STEPS, Prediction, prediction_of
 from model.config import ConfigError, is_number, nearest
 
 COORDINATES = (
-    *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),
+    "length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed",
     "source_length",
-)
+)  # fmt: skip
 """Coordinates that are numbers, so that `along` can follow them."""
 RETIRED = {
     "across": "is gone: write factors",

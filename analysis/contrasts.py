@@ -27,21 +27,21 @@ HIGHER, LOWER = "higher", "lower"
 """Marks for untrained models, whose numbers are neither good nor bad."""
 DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
 OF_VARIANT = [
-    *("parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n"),
-    *("failures", "tuned_to"),
-]
+    "parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n",
+    "failures", "tuned_to",
+]  # fmt: skip
 """Columns that a contrast repeats for its baseline, as `baseline_mean` and so on."""
 VARIANTS = [
-    *("experiment", "variant", "factors", "name", "baseline", "task"),
-    *("metric", "split", "metric_title", "unit", "better", "matters"),
+    "experiment", "variant", "factors", "name", "baseline", "task",
+    "metric", "split", "metric_title", "unit", "better", "matters",
     *OF_VARIANT,
-    *("planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial"),
-]
+    "planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial",
+]  # fmt: skip
 CONTRASTS = [
     *VARIANTS[:12],
-    *("trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT)),
-    *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note"),
-]
+    "trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT),
+    "n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ TRIAL = [*VARIANT, "seed", "trial"]
 OUTCOME = [*TRIAL, "settings", "outcome", "reason", "parameters", "flops_per_token", "missing"]
 OUTCOME += ["numerics"]
 PLAIN = [
-    *("source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial"),
-    *("samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates"),
-]
+    "source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial",
+    "samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates",
+]  # fmt: skip
 """Fields of a measurement that become columns; of `baseline`, that is `baseline_trial`."""
 COLUMNS = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
 

@@ -25,18 +25,18 @@ TOKENS = "tokens"  # a fixed number of tokens, which determines the batch at eac
 WALKED = ("length", "position")  # coordinates that a curve can follow
 FEWEST = 3  # points of a curve
 COLUMNS = [
-    *("experiment", "task", "variant", "factors", "name", "baseline", "seed", "trial", "metric"),
-    *("metric_title", "where", "coordinates", "compared_with", "session", "machine", "noisy"),
-    *("n", "ratio", "low", "high", "logs", "floor"),
-    *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
-    *("peak_memory", "baseline_peak_memory", "tokens_per_second"),
-]
+    "experiment", "task", "variant", "factors", "name", "baseline", "seed", "trial", "metric",
+    "metric_title", "where", "coordinates", "compared_with", "session", "machine", "noisy",
+    "n", "ratio", "low", "high", "logs", "floor",
+    "seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason",
+    "peak_memory", "baseline_peak_memory", "tokens_per_second",
+]  # fmt: skip
 CURVE = ["experiment", "factors", "metric", "along", "series"]
 CURVES = [
-    *("experiment", "variant", "factors", "name", "baseline", "metric", "along", "x", "series"),
-    *("value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason"),
+    "experiment", "variant", "factors", "name", "baseline", "metric", "along", "x", "series",
+    "value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason",
     "log_seconds",
-]
+]  # fmt: skip
 
 # --- single places
 
