@@ -236,8 +236,8 @@ def _file_problems(task: Mapping[str, Any], options: Iterable[str]) -> list[str]
         if isinstance(path := task.get(name), str) and "\0" not in path and os.path.isfile(path)
     }
     problems = [
-        f"task.{other}={given[other]}: the same text as task.{one}, so the model would be tested "
-        "on its training data; name another file"
+        f"task.{other}={given[other]}: the same as task.{one}: it would test on training data; "
+        "name another file"
         for one, other in combinations(given, 2)
         if one.partition("_")[2] == other.partition("_")[2]  # both source, or both target
         and "train" in (one.partition("_")[0], other.partition("_")[0])

@@ -74,7 +74,7 @@ def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused()
         ({"better": ["third", "without"]}, "expected one variant"),
         ({"better": "with"}, ".better: 'with' is compared with itself"),
         ({"crosses": ["with"], "along": "length"}, "expected two different variants"),
-        ({"crosses": ["with", "with"], "along": "length"}, "each once"),
+        ({"crosses": ["with", "with"], "along": "length"}, "two different variants"),
         ({"equal": "without", "because": "x"}, ": lacks 'within'"),
         ({"equal": "without", "within": 0.1}, ": lacks 'because'"),
         ({"better": "without", "by": 0.1}, "say why that size matters"),
