@@ -1,4 +1,4 @@
-"""Who works on what, where several runs share a results folder.
+"""Leases: which run works on which trial of a shared results folder.
 
 A lease is a file that names its owner, who touches it now and then (filelock's SoftFileLease). It
 is free again when its owner is dead or has been silent for DURATION. A lease is a hint, no lock: a

@@ -1,7 +1,7 @@
-"""What a worker does with a job's payload: train and evaluate trials, or run a benchmark.
+"""The functions that jobs call: train and evaluate trials, or run a benchmark.
 
-A record must hold what its id and its stamps say. So data and source files are compared with the
-payload before anything is computed, and the files again before the result is handed over.
+Data and source files are compared with the payload before anything is computed, and the files
+again before the result is returned.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ Asked = dict[str, Any]
 def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
     """Trial → its record: trained and evaluated, or only evaluated from its weights.
 
-    Trials that are to be trained differ in their seed alone, and are trained as one model. Told to
-    stop, this raises `Stopped` while it trains: one trial goes on from its checkpoint the next
-    time, several begin again. After that it gives the records with what is measured by then.
+    Several new trials are trained as one model. A request to stop raises `Stopped` during training;
+    later it ends the measuring, and the records have what was measured by then.
     """
     asked = payload["trials"]
     stamps = [stamp for each in asked for stamp in (each["code"], *each["sources"].values())]
@@ -70,7 +69,7 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
 def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopRequest) -> Record:
     clock = time.perf_counter()
     device, devices = torch.device(payload["device"]), payload["devices"]
-    if devices > 1:  # each has a thread of its own, and measures are taken as on one
+    if devices > 1:  # each device has one thread
         torch.set_num_threads(1)
     is_new = asked["record"] is None
     record = new_record(payload, asked) if is_new else Record.from_dict(asked["record"])
@@ -224,7 +223,7 @@ def _run_pack(
     pack = Pack(models, _task_of(asked[0]), settings, seeds, device)
     trainings = pack.run(report, notice)
     share = (time.perf_counter() - begun) / len(asked)
-    del pack  # and the weights and moments of all lanes
+    del pack  # frees the weights and moments of all replicas
     for each, record, model, training in zip(asked, records, models, trainings, strict=True):
         begun = time.perf_counter()
         _end(record, training)

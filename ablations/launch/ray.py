@@ -182,9 +182,9 @@ class Attempt:
 
 
 def _needs(job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """What a job asks of the cluster; one that is to be alone, all processors of a machine.
+    """The resources of a job; one that runs alone takes all CPUs of a machine.
 
-    Its memory is an estimate: it asks for no more than some machine has.
+    The memory is an estimate, so it asks for no more than some machine has.
     """
     able = [node for node in nodes if node.get("GPU", 0.0) >= job.accelerators]
     cores, memory = (max((n.get(kind, 0) for n in able), default=0) for kind in ("CPU", "memory"))
@@ -193,7 +193,7 @@ def _needs(job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _keep(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write what came back where the driver wants it."""
+    """Write a job's files to their paths on this machine."""
     for name in set(job.files) & files.keys():
         write_atomic(Path(job.payload[name]), files[name])
 

@@ -119,7 +119,7 @@ def stamp_of(path: Path) -> dict[str, str]:
 def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
     """The bytes of a file with these tensors, and these words in its header."""
     header = json.dumps({**words, "sha256": _checksum(tensors, words)}, sort_keys=True)
-    # One entry: of several safetensors would write any one first.
+    # One entry: safetensors writes several in any order.
     return save({name: t.contiguous() for name, t in tensors.items()}, metadata={"words": header})
 
 
