@@ -44,7 +44,7 @@ def act(options: Namespace) -> int:
 def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the whole plan costs, and each variant."""
+    """The totals of a plan, and a row for each variant."""
     from ablations.estimate import rate_of, seconds_each, seconds_timing, side_by_side
 
     took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
