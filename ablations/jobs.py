@@ -53,7 +53,7 @@ class RunConfig:
     pack: int = 1
     """Seeds in a pass; they are trained as one model where they can be."""
     call: str = "ablations.worker:run_trials"
-    """What a worker does with trials."""
+    """The function that a worker calls with trials."""
     poll: float = 1.0
     """Seconds between two looks at the work of other runs."""
     say: Callable[[str], None] = print

@@ -30,7 +30,7 @@ _POLL = 0.02
 
 @dataclass(frozen=True)
 class Lease:
-    """What a living owner works on."""
+    """A lease of a living owner."""
 
     name: str
     host: str  # for people

@@ -1,4 +1,4 @@
-"""What a run shows while it runs: bars on a terminal, one line per finished trial elsewhere."""
+"""The display of a run: bars on a terminal, elsewhere a line for each finished trial."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class _Runner:
             after_pass(max(1, self.number), count)
 
     def stop(self) -> None:
-        """End what runs. A trial without a record waits, and goes on from its checkpoint."""
+        """End all running jobs; the next run resumes from their checkpoints."""
         self._is_stopping = True
         self._launcher.cancel()
         for event in self._launcher.events():

@@ -38,9 +38,9 @@ from model.build import build
 from model.config import ConfigError
 
 Payload = dict[str, Any]
-"""What `ablations.jobs` sends."""
+"""The payload of a job, made by `ablations.jobs`."""
 Asked = dict[str, Any]
-"""What a payload says of one trial."""
+"""The entry of one trial in a payload."""
 
 
 def run_trials(payload: Payload, report: Report) -> dict[str, Any]:

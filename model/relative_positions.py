@@ -157,7 +157,7 @@ class T5(Position):
 
 
 def bucket(distance: int, causal: bool, n_buckets: int, max_distance: int) -> int:
-    """Of key minus query: half of a side's buckets hold one distance each, the rest grow as logs.
+    """The bucket of key − query: half of a side's buckets hold one distance, the rest grow as logs.
 
     A causal model has one side, the past; otherwise half of the buckets are the future's.
     """

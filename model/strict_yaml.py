@@ -69,7 +69,7 @@ class Source:
     lines: dict[str, int] = field(default_factory=dict)
 
     def place(self, path: str) -> str:
-        """Where a path, or the nearest thing above it, is written."""
+        """File and line of a path, or of the nearest path above it."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
         line = self.lines.get(path)  # 0: written in no file

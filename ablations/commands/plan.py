@@ -95,7 +95,7 @@ def _line(row: dict[str, Any]) -> list[str]:
 
 
 def _rest(totals: dict[str, Any], on: Machine, is_measured: bool) -> str:
-    """What is left to do, and how long it takes."""
+    """The work that is left, and its time, in words."""
     from ablations.progress import roughly
 
     hours = f", {totals['device_hours']:,.3g} device-hours" * (on.device.type != "cpu")

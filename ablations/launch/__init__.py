@@ -52,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a running job reported."""
+    """A report of a running job."""
 
     job: str
     fraction: float

@@ -220,7 +220,7 @@ class _Worker:
             self._signal(signal.SIGKILL)
 
     def finish(self) -> list[Event]:
-        """The process has ended: its last words and its outcome, and nothing of it left behind."""
+        """The last reports and the outcome of an ended process; ends its children, too."""
         seconds = time.monotonic() - self._started
         survived = _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
         events = self.read()

@@ -58,7 +58,7 @@ _OURS = ("array", "error", "job-name", "open-mode", "output", "requeue", "signal
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmProfile(Checked):
-    """What a cluster is told with every job; what is null is left to the cluster. For example:
+    """Options of every job on a cluster; the cluster decides those that are null. For example:
 
     partition: gpu
     minutes: 240
@@ -96,7 +96,7 @@ class SlurmProfile(Checked):
         return problems
 
     def options(self, job: Job) -> dict[str, Any]:
-        """What a job needs, in submitit's words for sbatch; jobs with equal needs share an array.
+        """The needs of a job as submitit's parameters; jobs with equal needs share an array.
 
         The job's program replaces the batch shell: srun or a shell between it and Slurm would end
         at the first of Slurm's signals.
@@ -122,7 +122,7 @@ class SlurmProfile(Checked):
 
 
 def read_slurm_profile(file: str | None) -> SlurmProfile:
-    """What a file says; the cluster's own defaults without one."""
+    """The profile in a file; without a file, the cluster's own defaults."""
     if file is None:
         return SlurmProfile()
     source = read_yaml(Path(file))
@@ -321,7 +321,7 @@ class Submitted:
         self._ended = min(self._ended, time.monotonic()) if state in _ENDED else math.inf
 
     def news(self) -> list[Event]:
-        """What it has reported since the last call; its outcome, which comes last, is kept."""
+        """Its reports since the last call; sets `outcome` when that arrives."""
         with contextlib.suppress(OSError):  # else a network disk may go on to hide what is new
             os.listdir(self.base.parent)
         try:
@@ -442,7 +442,7 @@ def _load_submitit() -> Any:
 
 
 def _states() -> dict[str, str] | None:
-    """How each of this user's jobs stands, by its number; None if there is no answer.
+    """Number → state of each of this user's jobs; None if there is no answer.
 
     squeue is on every cluster; sacct, which submitit asks, is not.
     """
@@ -453,7 +453,7 @@ def _states() -> dict[str, str] | None:
 
 
 def _ask(*words: str) -> str | None:
-    """What a command of Slurm's prints; None if it fails."""
+    """The output of a Slurm command; None if it fails."""
     quiet: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         return subprocess.check_output(words, text=True, timeout=_ANSWER, **quiet)

@@ -228,7 +228,7 @@ class Memory(Probe):
 def saved_bytes(
     of: str, config: dict[str, Any], task: Task, device: torch.device, length: int, _: Any = None
 ) -> int:
-    """Of one forward pass in training, with one sequence."""
+    """Bytes that autograd saves in one forward pass of one sequence."""
     model = untrained(config, task, device).train()
     if of == LAYER:
         x_BTD, context = layer_input(config, length, 1, device)

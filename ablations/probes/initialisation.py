@@ -91,7 +91,7 @@ class Fresh(Probe):
 
 @torch.inference_mode()
 def relative_changes(model: nn.Module, batch: Batch) -> list[float]:
-    """Of each block, in the order of the calls; padding does not count."""
+    """The change by each block, in the order of the calls; padding does not count."""
     found: list[float] = []
 
     def hook(block: nn.Module, given: tuple[Any, ...], answer: tuple[Tensor, Any]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 TUNING = (100, 101)
-"""Seeds of trials that choose among settings; nothing of theirs is reported."""
+"""Seeds of tuning, which are never reported."""
 DECIDING = tuple(range(300, 310))
 """Seeds that are reported. Questions, metrics and margins were written before they were run."""
 
@@ -17,7 +17,7 @@ _BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")
 
 
 def canonical_json(plain: Any) -> str:
-    """One text for equal settings, whatever the order they were written in."""
+    """JSON with sorted keys: equal settings give equal text."""
     return json.dumps(plain, sort_keys=True, allow_nan=False)
 
 

@@ -69,7 +69,7 @@ def _digest(schema: int, rest: bytes) -> bytes:
 
 
 def decode(data: bytes, kind: TypeAdapter[T]) -> T:
-    """What these bytes hold; a RecordError says in one line what is wrong with them."""
+    """The object in these bytes; RecordError names the problem in one line."""
     return parse(_checked(data), kind)
 
 

@@ -73,9 +73,9 @@ class Devices:
             torch.manual_seed(dropout_seed(seed, step, self.rank))
 
     def share(self, batch: Batch) -> Batch:
-        """The rows of a micro-batch that are computed here: as many as another rank's, or one less.
+        """This rank's rows of a micro-batch; ranks have equally many, or one less.
 
-        Where there is none for this rank, it computes a row of another's of which no label counts.
+        A rank without rows computes another rank's row, and none of its labels count.
         """
         rows = len(batch.labels)
         first, end = (rows * each // self.count for each in (self.rank, self.rank + 1))
@@ -90,7 +90,7 @@ class Devices:
         yield batches[-1]
 
     def mean(self, loss: Tensor) -> Tensor:
-        """Over the devices."""
+        """The mean over the devices."""
         if self.count > 1:
             dist.all_reduce(loss)
         return loss / self.count

@@ -1,4 +1,4 @@
-"""Where a trial is computed: the accelerator when there is one, the CPU otherwise."""
+"""The device of a trial: the accelerator if there is one, else the CPU."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def device_name(device: torch.device) -> str:
 
 
 def numerics(device: torch.device) -> str:
-    """What the last digits of a sum depend on besides the code."""
+    """The libraries and the hardware that decide the last digits of a sum."""
     if device.type != "cpu":
         return f"torch {torch.__version__}, {device_name(device)}"
     blas = re.search(r"\bBLAS_INFO=(\w+)", torch.__config__.show())

@@ -18,7 +18,7 @@ from model.positions import Position
 
 @dataclass(frozen=True)
 class Scoring:
-    """How heads score and mix, whatever projects their queries, keys and values."""
+    """The parts with which heads score and mix projected queries, keys and values."""
 
     position: Position
     scale: Scale
@@ -119,7 +119,7 @@ class Heads(Mixer):
     def bias(
         self, q_BHTK: Tensor, factor: float, queries_T: Tensor, keys_S: Tensor
     ) -> Tensor | None:
-        """What the position scheme adds to the scores."""
+        """The position scheme's addition to the scores."""
         fixed_HTS = self.position.bias(queries_T, keys_S)
         by_query_BHTS = self.position.score(q_BHTK, queries_T, keys_S)
         if by_query_BHTS is None:

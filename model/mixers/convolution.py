@@ -32,7 +32,7 @@ class Convolution(Mixer):
         """Whether layer i = 0, 1 … has its taps kernelⁱ apart (but never above max_len), so that L
         layers see kernelᴸ positions without a gap (van den Oord et al. 2016)."""
         bias: bool = True
-        """Of the taps; and of the cross-attention where a memory is read."""
+        """Whether the taps, and the cross-attention if there is one, have a bias."""
 
     def __init__(
         self, config: Config, d_model: int, layer: int, max_len: int, causal: bool
