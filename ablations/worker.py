@@ -204,7 +204,7 @@ def _measure(
             record.failures[name] = f"{type(error).__name__}: {error}"
             continue
         record.take(name, made_by, taken.measurements)
-        if asked["record"] is not None:  # where it was trained says nothing of this
+        if asked["record"] is not None:  # it may have been trained on another device
             record.env.setdefault("later", {})[name] = _place(device)
         record.examples = taken.examples or record.examples
         record.per_example |= taken.per_example

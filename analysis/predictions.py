@@ -142,7 +142,7 @@ def _unless_moving(case: Case, p: kinds.Equal, found: Found, seeds: Sequence[int
                 return found
             moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))
     one, two = np.array(moved).reshape(2, -1)
-    shift = abs(float(np.mean(one - two)))  # NaN where nothing was measured on the way
+    shift = abs(float(np.mean(one - two)))  # NaN if nothing was measured on the way
     is_far = found.verdict == REFUTED and abs(found.effect) - shift > p.within
     if not shift > MOVING * p.within or is_far:
         return found

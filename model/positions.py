@@ -28,7 +28,7 @@ class Position(nn.Module):
     width = 0  # dimensions of d_model that `embed` appends rather than adds to
     every_layer = False  # whether `embed` is called again before every block but the first
     shared = True  # whether all blocks of a stack have one instance, or each its own
-    reach: int | None = None  # positions it knows, where max_len sets an end; None: any number
+    reach: int | None = None  # number of positions, if max_len limits it; None: no limit
 
     def check(self, end: int) -> None:
         """ValueError where more positions are needed than the scheme has."""

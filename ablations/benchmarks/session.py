@@ -116,7 +116,7 @@ def clock(call: Call, device: torch.device, repeats: int = 1) -> float:
 
 
 BASELINE, BASELINE_AGAIN = "baseline_samples", "baseline_again"  # as records call them
-TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
+TOKENS = "tokens"  # a coordinate that decides the batch at each length
 NOISY = 0.05  # of the cores' time: more work of other programs flags a session
 
 

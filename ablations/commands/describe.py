@@ -10,7 +10,7 @@ from ablations.config import override
 from model import presets
 from model.config import ConfigError
 
-VOCABULARY = 32_000  # where there is no preset
+VOCABULARY = 32_000  # without a preset
 
 
 def act(options: Namespace) -> int:

@@ -41,7 +41,7 @@ _LARGEST = 1_000  # jobs of one array: most clusters take no more (MaxArraySize)
 _RESTARTS = 10_000  # time limits that one job may use up, one after the other
 _START = 60.0  # seconds that a job may need until its function is called
 _ANSWER = 30.0  # seconds until Slurm counts as silent
-_LOOKS = 15  # polls of the files between two questions to Slurm, which everybody shares
+_LOOKS = 15  # polls of the files for each question to Slurm, which all users share
 _LAGS = 5  # polls that the disk may lag behind what Slurm says
 _PATIENCE = 120.0  # seconds until a cancelled job is no longer waited for
 _TAIL = 2_000  # characters of a log
@@ -73,10 +73,10 @@ class SlurmProfile(Checked):
     minutes: int = ranged(240, least=1)  # the time limit; near it a job queues again
     warning: int = ranged(120, least=1)  # seconds before the time limit at which it does so
     grace: float = ranged(25.0, least=0)  # seconds from SIGTERM to SIGKILL, below KillWait
-    cpus: int = ranged(1, least=1)  # at least so many a job, and one for each of its threads
-    gigabytes: float | None = None  # at least so much a job; the cluster may kill what takes more
-    device: str | None = None  # what jobs compute on, such as cuda or cpu, unless --device says it
-    gpu: str = "gpu"  # what the cluster calls an accelerator, such as gpu:a100
+    cpus: int = ranged(1, least=1)  # least CPUs of a job; it gets one for each thread
+    gigabytes: float | None = None  # least memory of a job; the cluster may kill larger jobs
+    device: str | None = None  # device of jobs, such as cuda or cpu; --device overrides it
+    gpu: str = "gpu"  # the cluster's name of an accelerator, such as gpu:a100
     shards: int = ranged(0, least=0)  # of an accelerator (gres/shard); 0: not divided
     parallel: int = ranged(64, least=1)  # jobs at once, unless --jobs says it
     setup: list[str] = field(default_factory=list)  # shell lines before each job
@@ -102,7 +102,7 @@ class SlurmProfile(Checked):
         at the first of Slurm's signals.
         """
         minutes, memory = self.minutes, None
-        if job.seconds is not None:  # what asks for less starts sooner
+        if job.seconds is not None:  # shorter jobs start sooner
             needed = job.seconds + self.grace + self.warning + _START
             minutes = min(minutes, math.ceil(needed / 60))
         if self.gigabytes is not None:
@@ -164,7 +164,7 @@ class SlurmLauncher(Launcher):
             self._done.remove(ended)
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._running) if self._running else _LARGEST
-            with defer_signals():  # what is submitted must be written down
+            with defer_signals():  # a submission must be written down
                 waiting = self._waiting.values()
                 if left := [one for job in waiting if (one := Submitted.left(self._folder, job))]:
                     self._attach(left)
@@ -240,7 +240,7 @@ class SlurmLauncher(Launcher):
         if self._running and time.monotonic() >= self._look_at:
             self._look()
         for one in [*self._running.values()]:
-            with defer_signals():  # what is taken must not be lost
+            with defer_signals():  # an outcome that was read must not be lost
                 self._ready += one.news()
                 one.end(_LAGS * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
                 if one.outcome is None:
@@ -303,7 +303,7 @@ class Submitted:
     def cancel(self) -> None:
         """Let the job know that its own driver tells it to stop."""
         self.is_cancelled = True
-        with contextlib.suppress(OSError):  # then only what it has so far is lost
+        with contextlib.suppress(OSError):  # then only unfinished work is lost
             self.file("cancelled").touch()
 
     def forget(self) -> None:
@@ -322,7 +322,7 @@ class Submitted:
 
     def news(self) -> list[Event]:
         """Its reports since the last call; sets `outcome` when that arrives."""
-        with contextlib.suppress(OSError):  # else a network disk may go on to hide what is new
+        with contextlib.suppress(OSError):  # makes a network disk show new files
             os.listdir(self.base.parent)
         try:
             written = self.file("lines").read_bytes()[self._read :]

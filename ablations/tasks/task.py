@@ -55,7 +55,7 @@ def cut_to_size(
 
 TASK = Registry("task")
 
-Decode = Callable[[Generator, Question, int], list[Answer]]  # of at most so many tokens
+Decode = Callable[[Generator, Question, int], list[Answer]]  # the number: tokens, at most
 Example = dict[str, str]  # input, target and output, written for a reader
 
 

@@ -158,7 +158,7 @@ class Noam(Schedule):
         return math.sqrt(self.warmup / step)
 
 
-MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: what is more is a slip
+MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: more is a typing mistake
 
 
 @dataclass(frozen=True, kw_only=True)

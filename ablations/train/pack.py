@@ -49,7 +49,7 @@ class Pack:
         device: torch.device,
     ) -> None:
         self.task, self.config, self.device = task, config, device
-        alone = replace(config, average=None)  # which is taken of all replicas at once
+        alone = replace(config, average=None)  # this class averages all replicas at once
         pairs = zip(models, seeds, strict=True)
         self.replicas = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
         self.active = list(self.replicas)  # those whose loss is a number

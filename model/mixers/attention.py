@@ -93,7 +93,7 @@ class Heads(Mixer):
                     cache[:, :, context.start : end] = new
                 k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
             bias_BHTS = self.bias(q_BHTK, factor, context.positions, context.seen)
-            # Padding is on the right, where no real query of a causal model looks.
+            # Padding is on the right, and queries of a causal model do not look there.
             real_BS = None if context.causal and self.path.hides else context.real
         y_BHTK, weights_BHTS = self.attend(
             q_BHTK,
