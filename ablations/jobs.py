@@ -24,7 +24,7 @@ from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
-TIMING = f"timing:{HOST}"  # the lease to have this machine alone
+TIMING = f"timing:{HOST}"  # the lease of the whole machine
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
 NOTHING_LEFT = "nothing left to do"  # another run has done it
 Attempt = dict[str, Any]

@@ -117,7 +117,7 @@ def _task_of(asked: Asked) -> Task:
 
 
 def _model_of(asked: Asked, device: torch.device) -> nn.Module:
-    """A trial's model with its first weights."""
+    """A trial's model with its initial weights."""
     config, task = asked["config"], _task_of(asked)
     model = build(config["model"], task.source_size, task.target_size, config["seed"])
     return model.to(device)

@@ -1,7 +1,7 @@
 """Trainings that differ only in the seed, as one model with a replica for each.
 
 A small model leaves an accelerator idle between its kernels; P of them in one do not. Replica i is,
-to rounding, what training i is alone: its first weights, batches, loss, norm, clipping, choice of
+to rounding, what training i is alone: its initial weights, batches, loss, norm, clipping, choice of
 weights and outcome are its own, and a replica that ends in NaN affects no other.
 
 P: replicas, B: sequences, T: target positions, S: source positions.
