@@ -89,6 +89,7 @@ WORDS = [
     ("plan norm/g2p modle.d_model=8", "Did you mean 'model'?"),
     ("plan norm/g2p --seeds 1 model.position=rotery", "Did you mean 'rotary'?"),
     ("plan norm/g2p train.steps=many", "expected a whole number, got 'many'"),
+    ("run norm/g2p task.words=0", "words=0: must be at least 1, or null for all words"),
     ("diff norm/g2p:pre", "diff compares two variants"),
     ("diff norm/g2p:pre norm/g2p:pots", "no variant 'pots' in norm/g2p. Did you mean 'post'?"),
     ("diff norm/g2p:pre nrm:post", "no chapter or experiment 'nrm'. Did you mean 'norm'?"),

@@ -25,11 +25,13 @@ from ablations.evaluations.heads import (
     divergence,
     importances,
     nats,
+    unfused,
 )
 from ablations.evaluations.maps import single
 from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.train.loop import validate
+from model.attention import MASK, attention
 from model.batch import Batch
 from model.mixers.attention import Heads
 
@@ -175,3 +177,15 @@ def test_the_first_weights_are_those_of_a_model_that_is_built() -> None:
     trained = value(measurements, "head_divergence", weights="trained")
     assert trained == pytest.approx(divergence(lively(seed=5), test))
     assert value(measurements, "divergence_ratio") == pytest.approx(trained / first)
+
+
+def test_the_weights_of_every_path_and_mask_are_shown_without_other_numbers() -> None:
+    (batch, *_) = Backwards().evaluation_batches("test")
+    showing = product(("explicit", "row", "loop"), MASK.components)
+    for path, mask in [("fused", "infinity"), *showing]:
+        model = lively(path=path, mask=mask).double().eval()
+        shown = unfused(model)
+        torch.testing.assert_close(shown(batch), model(batch))
+        weights = attention(shown, batch)
+        assert sorted(weights) == sorted(LAYERS)
+        torch.testing.assert_close(attention(model, batch) or weights, weights)

@@ -201,6 +201,20 @@ def test_a_stale_record_is_named_and_made_anew_when_asked(
     assert fresh.env["code"] == plan.trials[trial].code
 
 
+def test_a_deleted_record_is_trained_again_with_equal_losses_and_no_other_is(
+    plan: Plan, results: Results, here: Any
+) -> None:
+    plan = without_timings(plan)
+    run(RunConfig(plan, results, "cpu"), here)
+    trial = next(iter(plan.trials))
+    old = held(results, trial)
+    results.path(trial).unlink()
+    here.jobs.clear()
+    run(RunConfig(plan, results, "cpu"), here)
+    assert [job.id for job in here.jobs] == [trial]
+    assert losses(held(results, trial)) == losses(old)
+
+
 def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     plan: Plan, results: Results, here: Any
 ) -> None:
