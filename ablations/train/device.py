@@ -12,7 +12,7 @@ import torch
 from model.config import ConfigError
 
 # cuDNN would use TF32 in recurrent layers where the products of attention keep float32.
-torch.backends.fp32_precision = "ieee"
+torch.backends.fp32_precision = "ieee"  # type: ignore[attr-defined]
 
 
 def pick_device(word: str | None) -> torch.device:
@@ -75,7 +75,7 @@ def device_name(device: torch.device) -> str:
 def numerics(device: torch.device) -> str:
     """What the last digits of a sum depend on besides the code."""
     if device.type != "cpu":
-        precision = f"float32 as {torch.backends.fp32_precision}"
+        precision = f"float32 as {torch.backends.fp32_precision}"  # type: ignore[attr-defined]
         return f"torch {torch.__version__}, {device_name(device)}, {precision}"
     blas = re.search(r"\bBLAS_INFO=(\w+)", torch.__config__.show())
     capability = torch.backends.cpu.get_cpu_capability()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -85,6 +86,15 @@ def test_a_run_has_the_records_of_the_cpu_but_for_a_model_that_does_not_fit(
     assert names == {(m.metric, m.split) for m in known.measurements if m.reason is None}
 
 
+def test_a_plan_measures_how_quick_the_device_is(
+    ask: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *command(ask(), tmp_path / "device")[1:]]) == 0
+    assert re.search(
+        rf"device-hours on {COUNT if COUNT > 1 else ''}.*standin", capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -98,6 +108,15 @@ def test_seeds_as_one_model_and_a_trial_on_two_devices_learn_as_on_the_cpu(
 ) -> None:
     there = records(ask(), tmp_path / "device", *words)
     assert all(equal(record, on_cpu[place]) for place, record in there.items())
+
+
+@pytest.mark.soak
+def test_the_driver_of_a_run_opens_no_device(ask: Callable[..., str], tmp_path: Path) -> None:
+    """A device in exclusive mode takes one process, which must be a worker's."""
+    run = command(ask(), tmp_path / "device", "--device", "standin:0")
+    program = f"from ablations.commands import main; assert main({run!r}) == 0"
+    program += "; import torch; assert not torch.ops.standin.is_open()"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.soak
