@@ -1,4 +1,4 @@
-"""python -m ablations: the program `ablations` where its script is not installed."""
+"""Runs the command-line program: `python -m ablations`."""
 
 import sys
 

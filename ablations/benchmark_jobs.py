@@ -1,4 +1,4 @@
-"""Benchmarks that a run has to do: one session for each baseline, alone on the machine."""
+"""The benchmark jobs of a run: one timing session for each baseline, alone on the machine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class BenchmarkJob:
-    """One session on the clock: the trials that have no times yet, with their baseline.
+    """One timing session: a baseline and the trials that have not been timed with it.
 
-    It leases its trials, whose records it writes to, and the machine, which it needs to itself.
+    It leases the trials and the whole machine.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class BenchmarkJob:
         candidates = {name: wanted[name].config for name in self.trials if untimed_at[name]}
         if not candidates:
             return None
-        # A few more than some of them lack: what is timed together can be compared.
+        # Every trial is timed at all places that any of them lacks, so that they can be compared.
         places = {canonical_json(at): dict(at) for each in untimed_at.values() for at in each}
         timed = [wanted[name] for name in (self._baseline.id, *candidates)]
         payload = {
@@ -65,7 +65,7 @@ class BenchmarkJob:
         )
 
     def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
-        """Write its times, or why there are none, into the record of each trial that is leased."""
+        """Write the times, or the reason for a failure, into the record of each leased trial."""
         status, reason = outcome.status, outcome.reason or ""
         for name in self.trials:
             record = self._config.results.read(name)
@@ -91,26 +91,26 @@ class BenchmarkJob:
         return [Ended(self.id, self.title, status, outcome.seconds, reason)]
 
     def _untimed(self, trial: str, record: Record | None) -> Sequence[Place]:
-        """Where a trial has not been timed with the baseline."""
+        """The places at which a trial has not been timed with the baseline."""
         wanted = self._config.plan.trials
         pair = self._measure, self._baseline.id
         return untimed(wanted[trial], record, wanted).get(pair, ())
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
-        """A record with the times that a session took of its trial."""
+        """The record with the new times of its trial."""
         against = self._baseline.id
         measurements = [
             Measurement(**measurement) for measurement in taken["measurements"][record.id]
         ]
         for measurement in measurements:
-            own = "" if measurement.session is None else f".{measurement.session}"  # its process
-            measurement.session, measurement.baseline = f"{taken['session']}{own}", against
+            process = "" if measurement.session is None else f".{measurement.session}"
+            measurement.session, measurement.baseline = f"{taken['session']}{process}", against
         made_by = self._config.plan.trials[record.id].source_code(self._measure)
         if record.sources.get(self._measure) == made_by:
             taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
-            # Times at other places stay if the baseline's code is the same.
+            # Keep times with other baselines; and at other places, if the baseline's code is equal.
             is_current = is_timed_with(record, self._measure, against, self._baseline)
-            measurements += [  # those with other baselines stay
+            measurements += [
                 each
                 for each in record.measurements
                 if each.source == self._measure
@@ -127,7 +127,7 @@ class BenchmarkJob:
 
 
 def benchmarks(lacks: Mapping[str, Timings], config: RunConfig) -> list[BenchmarkJob]:
-    """One session for each baseline: the trials that lack times with it."""
+    """A job for each benchmark and baseline with which some trials have not been timed."""
     groups: dict[tuple[str, str], list[str]] = {}
     for trial, pairs in lacks.items():
         for pair in pairs:

@@ -1,6 +1,4 @@
-"""Settings from YAML files and the command line, each mistake with its file and line; and a trial
-with every default written out and checked.
-"""
+"""Settings from YAML files and the command line; mistakes are reported with file and line."""
 
 from __future__ import annotations
 
@@ -24,20 +22,17 @@ from model.strict_yaml import Source, parse_value, parse_yaml
 
 FOLDER = Path(__file__).parent
 _EXAMPLE = "${model.d_model}"
-_REFERENCE = re.compile(r"""(?<=['"])\$\{[A-Za-z_][\w.]*\}(?=['"])""")  # as a whole text
-_PATH = 200  # characters; no setting is that far down
+_REFERENCE = re.compile(r"""(?<=['"])\$\{[A-Za-z_][\w.]*\}(?=['"])""")  # a whole string
+_PATH = 200  # characters; longer paths are mistakes
 _HINT = re.compile(r"Did you mean '([\w-]+)'\?")
-_RETIRED = dict(
-    pair.split(" → ")
-    for pair in (
-        "train.optimiser → train.optimizer",
-        "train.optimizer.rate → train.optimizer.lr",
-        "train.parts → train.micro_batches",
-        "train.smoothing → train.label_smoothing",
-        "train.smoothing_over → train.label_smoothing_over",
-        "model.initial → model.init",
-    )
-)
+_RETIRED = {
+    "train.optimiser": "train.optimizer",
+    "train.optimizer.rate": "train.optimizer.lr",
+    "train.parts": "train.micro_batches",
+    "train.smoothing": "train.label_smoothing",
+    "train.smoothing_over": "train.label_smoothing_over",
+    "model.initial": "model.init",
+}
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 
@@ -46,7 +41,7 @@ def read_yaml(path: Path) -> Source:
 
 
 def yaml_text(path: Path) -> tuple[str, str]:
-    """What a file says, and the name that errors call it by."""
+    """The text of a file, and its name in error messages."""
     name = "/".join(path.parts[-2:]) if path.is_relative_to(FOLDER) else str(path)
     try:
         text = read_file(path).decode()
@@ -60,20 +55,20 @@ def yaml_text(path: Path) -> tuple[str, str]:
 
 @lru_cache(maxsize=512)
 def parsed(text: str, name: str) -> Source:
-    """The same object for the same text: nobody writes to it."""
+    """Cached: the result must not be changed."""
     return parse_yaml(text, name)
 
 
 def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> ConfigError:
-    """The same problems, each with the file and line that wrote what is wrong.
+    """The same problems, each with the file and line of the wrong setting.
 
-    `origins` are (prefix, source) from the last written to the first.
+    `origins` are (prefix, source) pairs, those that override others first.
     """
 
     def place(problem: str) -> str:
         path = re.match(r"[\w.-]*", problem)[0]  # type: ignore[index]
         for prefix, source in origins:
-            # A wrong section is written where its settings are.
+            # The line of a section is that of its first setting.
             below = [each for each in source.lines if each.startswith(f"{prefix}{path}.")]
             written = below[0].removeprefix(prefix) if path and below else path
             while written:
@@ -86,7 +81,7 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
 
 
 def parse_overrides(words: Iterable[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """`path=value` words, a value read as in YAML; and `path=a,b,c`, by level as it is written."""
+    """Path → value of `path=value` words, and path → level → value of `path=a,b,c` words."""
     values: dict[str, Any] = {}
     factors: dict[str, dict[str, Any]] = {}
     for word in words:
@@ -117,10 +112,9 @@ def _levels(path: str, text: str) -> dict[str, Any]:
 
 
 def lay(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of the tree with what is at a path replaced, whole: no option of a component that was
-    there before stays.
+    """A copy of the tree with the whole value at a path replaced: old options do not stay.
 
-    A component that is only named keeps its name when it is given an option.
+    An option below a component that is only a name keeps that name.
     """
     key, _, below = path.partition(".")
     if below:
@@ -136,7 +130,7 @@ def override(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
 
 
 def value_at(tree: Any, path: str, default: Any = None) -> Any:
-    """What the tree has at a path."""
+    """The value at a path of the tree."""
     for key in path.split("."):
         if not isinstance(tree, Mapping) or key not in tree:
             return default
@@ -145,9 +139,9 @@ def value_at(tree: Any, path: str, default: Any = None) -> Any:
 
 
 def interpolated(value: Any, tree: Mapping[str, Any], path: str) -> Any:
-    """The value of a path with each text `${path}` in it replaced by what the tree has there.
+    """The value with each string `${path}` in it replaced by the tree's value at that path.
 
-    Everything else with `${` is refused: a resolver could read the environment.
+    Any other `${` is refused: an OmegaConf resolver could read the environment.
     """
     if "${" not in (text := repr(value)):
         return value
@@ -196,8 +190,8 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[str]:
-    """The problems; a path that does not exist is answered with the nearest one that does."""
-    known = list(_paths(tree))
+    """The problems; for an unknown path with a hint at the nearest path in the tree."""
+    known = list(paths(tree))
 
     def mended(problem: str) -> str:
         wrong = _WRONG.match(problem)
@@ -213,8 +207,7 @@ def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[
 
 
 def _right_path(wrong: str, known: Sequence[str], beside: str | None) -> str | None:
-    """The path elsewhere that ends in the same word, the option `beside` it that is like it, or the
-    path that ends in the word most like its own; None where there is no such."""
+    """The same option in another section; else `beside`; else a path that ends similarly."""
     above, dot, name = wrong.rpartition(".")
     by_name: dict[str, list[str]] = {}
     for path in known:
@@ -227,26 +220,26 @@ def _right_path(wrong: str, known: Sequence[str], beside: str | None) -> str | N
     return next(iter(difflib.get_close_matches(wrong, ending, 1, 0.0)), None)
 
 
-def _paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """Every setting under its dotted path, choices as well as their options."""
+def paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """The dotted path of every setting and section."""
     for key, value in tree.items():
         yield f"{above}{key}"
         if isinstance(value, Mapping):
-            yield from _paths(value, f"{above}{key}.")
+            yield from paths(value, f"{above}{key}.")
 
 
 def _file_problems(task: Mapping[str, Any], options: Iterable[str]) -> list[str]:
-    """A line for each of the user's data files that cannot be the one that was meant."""
-    given = {  # files that exist; the task's reader complains of the others
+    """A problem for each of the user's data files that looks like the wrong file."""
+    given = {  # the task's own reader reports files that do not exist
         name: path
         for name in options
         if isinstance(path := task.get(name), str) and "\0" not in path and os.path.isfile(path)
     }
     problems = [
-        f"task.{other}={given[other]}: the same as task.{one}: what was learned by heart tests "
-        "nothing; name another file"
+        f"task.{other}={given[other]}: the same as task.{one}: it would test on training data; "
+        "name another file"
         for one, other in combinations(given, 2)
-        if one.partition("_")[2] == other.partition("_")[2]  # source and source, of two splits
+        if one.partition("_")[2] == other.partition("_")[2]  # both source, or both target
         and "train" in (one.partition("_")[0], other.partition("_")[0])
         and filecmp.cmp(given[one], given[other], shallow=False)
     ]
@@ -259,7 +252,7 @@ def _file_problems(task: Mapping[str, Any], options: Iterable[str]) -> list[str]
 
 
 def _has_tab(path: str) -> bool:
-    """Whether the first line that is not a comment has two columns."""
+    """Whether the first line that is no comment has a tab; an empty file is another mistake."""
     with open_file(path) as file:
-        said = (x for x in file if x.strip() and not x.lstrip().startswith((b"#", b";;;")))
-        return b"\t" in next(said, b"\t")  # an empty file is another mistake
+        lines = (x for x in file if x.strip() and not x.lstrip().startswith((b"#", b";;;")))
+        return b"\t" in next(lines, b"\t")

@@ -1,7 +1,6 @@
-"""What a plan will cost on this machine: time by counted work, memory by sizes.
+"""Estimates the time and memory of a plan on this machine.
 
-A finished trial of the same task in the results folder says how long a unit of work takes; where
-there is none, a few steps of a small model do.
+Speed comes from finished trials of the same task, or else from timing a small model.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
 
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task
-_BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures
-BEFORE = 0.9  # seconds of a trial besides its steps: its process, data, last scores and record
-FRESH = 3.0  # seconds until a fresh process of a benchmark has loaded torch
+_BESIDES = 2.0  # time of training / time of its forward and backward passes
+BEFORE = 0.9  # seconds of a trial outside its steps: process, data, final scores, record
+FRESH = 3.0  # seconds until a new process has loaded torch
+_STATES = 3  # numbers kept for each weight: itself and Adam's two moments
 LENGTH = 128  # tokens of a sequence in the steps that say how quick an accelerator is
 UTILISATION = 0.1, 0.4
 PEAKS = {"RTX 4090": 165e12, "A100": 312e12, "H100 SXM": 989e12}
 """Dense bfloat16 operations a second, as their makers publish them."""
-_STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
 
 
 def operations(trial: Trial) -> float:
-    """Of all its forward passes in training, about: two for each weight that a token passes. In an
-    encoder-decoder a token passes one of the two halves."""
+    """About how many all forward passes of training take: two for each weight and token. In an
+    encoder-decoder a token uses half of the weights."""
     return trial.work * (1 if trial.config["model"].get("kind") == "encoder_decoder" else 2)
 
 
@@ -55,10 +54,10 @@ def seconds_each(
     device: torch.device,
     rate: Callable[[Trial], float | None],
 ) -> list[float | None]:
-    """How long each trial takes; None where nothing is known, or where it does not fit.
+    """Seconds of each trial; None if they are unknown or the model does not fit.
 
-    `rate` gives the seconds an operation takes where the folder has no finished trial of a task; it
-    is asked once a task.
+    `rate` gives the seconds of an operation if no trial of the task has finished; it is asked once a
+    task.
     """
     known: dict[str, float | None] = {**_rates(plan, results, device)}
 
@@ -77,7 +76,7 @@ def seconds_each(
 
 
 def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, float]:
-    """By task: seconds for an operation, in trials of this plan that this device has trained."""
+    """Task → seconds of an operation, by the finished trials that this device trained."""
     from ablations.train.device import device_name
 
     seconds: dict[str, float] = defaultdict(float)
@@ -88,7 +87,7 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
             if record is None or record.status not in WHOLE or not trial.trained:
                 continue
             env, task = record.env, trial.config["task"]["name"]
-            # Several devices, or packed seeds, say little of the time on one alone.
+            # Trials on several devices or in packs have other speeds.
             is_alone = env.get("devices", 1) == 1 and not env.get("packed")
             if is_alone and env.get("device") == device_name(device) and env.get("seconds"):
                 seconds[task] += env["seconds"]
@@ -97,13 +96,13 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
 
 
 def rate_of(device: torch.device, trial: Trial) -> float | None:
-    """Seconds for an operation: of this machine's processor, or of an accelerator in this trial."""
+    """Seconds of an operation on this CPU, or of the trial on an accelerator."""
     return _rate_here() if device.type == "cpu" else _rate_on(device, trial)
 
 
 @cache
 def _rate_here() -> float:
-    """Measured once and kept in the user's cache."""
+    """Seconds of an operation on this CPU, cached on disk."""
     import torch
 
     file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ablations/speed.json").expanduser()
@@ -144,14 +143,13 @@ def projected_hours(trials: Sequence[Trial]) -> dict[str, tuple[float, float]]:
     of its published peak: small models wait for memory and for their kernels to be launched.
     """
     work = 3 * sum(operations(trial) for trial in trials if trial.trained)
-    low, high = UTILISATION
-    return {
-        name: (work / peak / high / 3600, work / peak / low / 3600) for name, peak in PEAKS.items()
-    }
+    least, most = UTILISATION
+    hours = {name: work / peak / 3600 for name, peak in PEAKS.items()}
+    return {name: (each / most, each / least) for name, each in hours.items()}
 
 
 def _measured_rate() -> float:
-    """By steps of a small transformer on one thread, as a worker has it; the quickest of three."""
+    """Time three steps of a small transformer on one thread; the quickest counts."""
     import torch
     from torch.utils.benchmark import Timer
 
@@ -178,25 +176,19 @@ def may_fit(trial: Trial, device_type: str) -> bool:
 
 
 def memory_of(trial: Trial, device: str, devices: int = 1) -> int:
-    """Bytes of a machine's memory that a trial takes, about; an accelerator has its own.
-
-    Each of several devices has the weights, and its own part of what a step keeps.
-    """
+    """About how many bytes of the machine's memory a trial takes; an accelerator has its own."""
     weights = (1 + _STATES) * trial.parameters * _FLOAT  # with their gradients
     kept = trial.kept_bytes if trial.trained and device == "cpu" else 0.0
     return devices * (PROCESS + weights) + round(kept)
 
 
 def side_by_side(each: Sequence[float], at_once: int) -> float:
-    """How long trials take together, so many at once: no less than the longest of them."""
+    """Seconds of these trials, `at_once` at a time; at least those of the longest."""
     return max(sum(each) / at_once, max(each, default=0.0))
 
 
 def seconds_timing(plan: Plan, lacks: Missing) -> float:
-    """How long the timing sessions take, one after another, where a call is shorter than a sample.
-
-    A longer call takes longer, up to the cap of its point.
-    """
+    """Seconds of all timing sessions if every call is quick; slow calls take longer."""
     from ablations.benchmarks.session import TimingConfig
 
     config = TimingConfig(**plan.profile.timing)
@@ -212,7 +204,7 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
 
 
 def in_bytes(number: float) -> str:
-    """A size as one would say it: 820 kB, 3.2 MB, 14 GB."""
+    """`820 kB`, `3.2 MB`, `14 GB`."""
     for unit in ("kB", "MB", "GB"):
         number /= 1000
         if number < 1000 or unit == "GB":

@@ -1,5 +1,7 @@
-"""From an experiment to its trials: base ← profile ← experiment ← command line ← factors ← variant
-← tuned settings, with each seed.
+"""Turns an experiment into trials, one for each variant, level of the factors and seed.
+
+Later layers of settings replace earlier ones: base, profile, experiment, command line, factors,
+variant, tuned settings.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from ablations.tasks.task import load_task
 from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
-MATCHED = "matched"  # as it is referred to: d_model: "${matched}"
+MATCHED = "matched"  # a variant writes d_model: "${matched}"
 _WIDEST = 1 << 16
+_STEPS = ("train.steps", "train.schedule.warmup")  # shortened to train in equal time
 Tree = Mapping[str, Any]
 Timings = Mapping[tuple[str, str], Sequence[Place]]
 """(benchmark, id of the baseline's trial) → where both are timed."""
@@ -47,7 +50,7 @@ class Trial:
 
     id: str
     experiment: str
-    """The first that needs it."""
+    """The first experiment that needs this trial."""
     variant: str
     factors: Mapping[str, str]
     """Factor → level."""
@@ -58,9 +61,9 @@ class Trial:
     parts: Mapping[str, str]
     """What decides its numbers besides the seed."""
     trained: bool = True
-    """Whether it is trained, or only counted, probed and timed."""
+    """False if its model is only probed and timed."""
     tuned: Mapping[str, Any] = field(default_factory=dict)
-    """{path: value} that tuning has set, or tries."""
+    """{path: value} that tuning chose or tries."""
     sources: Sequence[str] = ()
     """Evaluations and probes."""
     timings: Timings = field(default_factory=dict)
@@ -84,7 +87,7 @@ class Trial:
         return replace(self, id=identity(self.parts, seed), seed=seed, config=config)
 
     def with_settings(self, settings: Mapping[str, Any], experiment: Experiment) -> Trial:
-        """With settings that tuning of this experiment tries or has chosen."""
+        """The trial with settings that tuning tries or chose."""
         if not settings:
             return self
         sections = {name: section for name, section in self.config.items() if name != "seed"}
@@ -106,12 +109,12 @@ class Trial:
         return training_code(*self._sections)
 
     def source_code(self, source: str) -> Stamp:
-        """The source files that yield its measurements from an evaluation, probe or benchmark."""
+        """The source files of one of its evaluations, probes or benchmarks."""
         return source_code(source, *self._sections)
 
     @property
     def data(self) -> dict[str, Any]:
-        """What a record says of its data."""
+        """What its record says about the data."""
         return load_task(self.sections["task"]).described
 
     @property
@@ -132,7 +135,7 @@ class Trial:
 
     @property
     def work(self) -> float:
-        """Its relative size, without counting its arithmetic."""
+        """Parameters × training tokens, as a rough size."""
         train = self.config["train"]
         tokens = train["steps"] * train["batch_tokens"]
         return float(self.parameters * tokens) if self.trained else 0.0
@@ -149,7 +152,7 @@ def _trial(
     config: Mapping[str, Any],
     tuned: Mapping[str, Any],
 ) -> Trial:
-    """With seed 0, and nothing to measure."""
+    """A trial with seed 0 and nothing to measure."""
     trained = experiment.is_trained
     parts = decisive_parts(config, trained)
     sections = {name: canonical_json(section) for name, section in config.items()}
@@ -166,12 +169,10 @@ def expand(
     factors: Collection[str] = (),
     tuned: Callable[[Sequence[Trial]], Mapping[str, Mapping[str, Any]]] = lambda variants: {},
 ) -> list[Trial]:
-    """Every variant at every crossing of levels with every seed, and what it is evaluated and timed
-    by; ConfigError lists every problem.
+    """Every variant at every combination of levels with every seed; ConfigError lists all problems.
 
-    `factors` are the paths that the command line has crossed; `tuned` gives the settings that
-    tuning has chosen for these variants, by place. Speed does not depend on the seed: the first is
-    timed, beside the baseline at the same levels.
+    `factors` are the paths that the command line crosses; `tuned` gives the settings that tuning
+    chose, by place. Only the first seed is timed: speed does not depend on the seed.
     """
     from ablations.benchmarks.session import TimingConfig
 
@@ -205,7 +206,7 @@ def as_written(
     overrides: Mapping[str, Any],
     factors: Collection[str] = (),
 ) -> list[Trial]:
-    """Every variant at every crossing of levels, untuned, with seed 0 and nothing to measure."""
+    """Every variant at every combination of levels, untuned, with seed 0, nothing to measure."""
     experiment.check_sources()
     base, tree, typed = _shared(experiment, profile, overrides, factors)
     crossings = _crossings(tree, experiment)
@@ -214,8 +215,11 @@ def as_written(
     for label, (levels, crossed) in itertools.product(experiment.variants, crossings):
         try:
             varied = _varied(crossed, label, experiment)
-            varied = _capped(varied, profile.most, {*overrides, *factors})
-            varied = _in_equal_time(varied, experiment.step_times.get(label, 1))
+            # No more than the profile spends, unless the command line says so.
+            caps = {p: most for p, most in profile.most.items() if p not in (*overrides, *factors)}
+            varied = _changed(varied, caps, min)
+            if (step_time := experiment.step_times.get(label, 1)) != 1:
+                varied = _changed(varied, dict.fromkeys(_STEPS, step_time), _fit)
             trials.append(_trial(experiment, label, levels, resolve_trial(varied), {}))
         except ConfigError as error:
             origins = [experiment.written_in(label)]
@@ -239,12 +243,12 @@ def _shared(
     overrides: Mapping[str, Any],
     factors: Collection[str],
 ) -> tuple[Source, Tree, Source]:
-    """The base, it with the layers that all variants share, and the command line."""
+    """The base; the base with the layers that all variants share; and the command line."""
     known = {file.stem: file for file in (FOLDER / "base").glob("*.yaml")}
     source, task = experiment.source, experiment.task
     if task not in known:
         raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
-    for path in filter(experiment.varies, overrides):  # which a variant would replace again
+    for path in filter(experiment.varies, overrides):  # a variant would replace it again
         raise ConfigError([f"{path}: this experiment varies it, so it cannot be set"])
     base = read_yaml(known[task])
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
@@ -262,7 +266,7 @@ def _shared(
 def _laid(
     tree: Tree, settings: Mapping[str, Any], prefix: str, source: Source, known: Tree | None = None
 ) -> Tree:
-    """The tree with settings over it; they refer to what is `known`, else to the tree itself."""
+    """The tree with these settings; their references are looked up in `known`, or in the tree."""
     for path, value in settings.items():
         try:
             tree = lay(tree, path, interpolated(value, tree if known is None else known, path))
@@ -272,7 +276,7 @@ def _laid(
 
 
 def _crossings(tree: Tree, experiment: Experiment) -> list[tuple[dict[str, str], Tree]]:
-    """Every crossing of levels, and the tree with their settings."""
+    """Every combination of levels, and the tree with their settings."""
     found: list[tuple[dict[str, str], Tree]] = [({}, tree)]
     for factor, options in experiment.factors.items():
         found = [
@@ -285,10 +289,7 @@ def _crossings(tree: Tree, experiment: Experiment) -> list[tuple[dict[str, str],
 
 
 def _varied(tree: Tree, label: str, experiment: Experiment) -> Tree:
-    """The tree with a variant's settings, at the baseline's size where it asks for that.
-
-    References are to what is known before the variant.
-    """
+    """The tree with a variant's settings; `${matched}` becomes the width of the baseline's size."""
 
     def laid(label: str, known: Tree) -> Tree:
         written = experiment.variants[label] or {}
@@ -305,13 +306,12 @@ def _varied(tree: Tree, label: str, experiment: Experiment) -> Tree:
 
 
 def matched_width(variant: Callable[[int], Tree], baseline: Tree) -> int:
-    """The even number that brings a variant's parameters nearest to the baseline's.
+    """The even width at which a variant's parameter count is nearest to the baseline's.
 
-    Parameters grow about as the square of the width, so a line through square roots finds it in a
-    few steps; ConfigError where one of them is no model.
+    Parameters grow about as the square of the width, so interpolating square roots takes few steps.
     """
     target = _parameters(baseline)
-    low, high = 1, 2  # halves
+    low, high = 1, 2  # half widths
     under, over = _parameters(variant(2 * low)), _parameters(variant(2 * high))
     while high < _WIDEST and over < target:
         low, high, under = high, 4 * high, over
@@ -333,17 +333,14 @@ def _parameters(tree: Tree) -> int:
     return model_facts(canonical_json(config["model"]), canonical_json(config["task"])).parameters
 
 
-def _capped(tree: Tree, most: Mapping[str, float], typed: Collection[str]) -> Tree:
-    """With no more than a profile spends, unless the command line says so."""
-    held = {path: value_at(tree, path) for path in most if path not in typed}
-    spent = {path: value for path, value in held.items() if is_number(value)}
-    return override(tree, {path: min(value, most[path]) for path, value in spent.items()})
+def _changed(
+    tree: Tree, by: Mapping[str, float], change: Callable[[float, float], float]
+) -> dict[str, Any]:
+    """The tree with change(value, number) at each path → number of `by` that it has."""
+    held = {path: value_at(tree, path) for path in by}
+    return override(tree, {p: change(v, by[p]) for p, v in held.items() if is_number(v)})
 
 
-def _in_equal_time(tree: Tree, step_time: float) -> Tree:
-    """With as many steps, and as long a warm-up, as fit into the baseline's time."""
-    if step_time == 1:
-        return tree
-    held = {path: value_at(tree, path) for path in ("train.steps", "train.schedule.warmup")}
-    spent = {path: value for path, value in held.items() if is_number(value)}
-    return override(tree, {p: max(1, round(value / step_time)) for p, value in spent.items()})
+def _fit(steps: float, step_time: float) -> int:
+    """The steps that fit into the baseline's time."""
+    return max(1, round(steps / step_time))

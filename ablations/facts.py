@@ -1,6 +1,4 @@
-"""What a plan must know of tasks and models, read from the data or built once a process: sizes,
-and which source files decide their numbers.
-"""
+"""Sizes of tasks and models, and the source files that decide their numbers. All are cached."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TaskSizes(NamedTuple):
-    """What a model must fit."""
+    """The sizes of a task that a model must fit."""
 
     kind: str
     per: str
@@ -31,23 +29,23 @@ class TaskSizes(NamedTuple):
 
 
 class ModelFacts(NamedTuple):
-    """A model that fits its task, without its weights."""
+    """What a plan needs to know about a model."""
 
     parameters: int
     modules: list[str]
-    """The Python modules that define its pieces."""
+    """The Python modules that define its components."""
 
 
 @cache
 def task_sizes(frozen_task: str) -> TaskSizes:
-    """ConfigError where there is no such task."""
+    """ConfigError if there is no such task."""
     with user_code_errors("task"):
         task = load_task(frozen_task)
         return TaskSizes(*(getattr(task, name) for name in TaskSizes._fields))
 
 
 def model_facts(frozen_model: str, frozen_task: str) -> ModelFacts:
-    """ConfigError where the model cannot be built, or does not fit its task."""
+    """ConfigError if the model cannot be built or does not fit its task."""
     try:
         task = task_sizes(frozen_task)
     except ConfigError as error:
@@ -67,10 +65,9 @@ def _facts_of_model(frozen_model: str, task: TaskSizes) -> ModelFacts:
 
 @cache
 def cost_of(frozen_model: str, frozen_task: str) -> Cost:
-    """What a model does with its task's longest sequences.
+    """FLOPs and memory of a model on its task's longest sequences.
 
-    Counted by running it on the meta device: too slow for a plan of many models, so it waits until
-    a trial is sent to a worker, or is compared with another.
+    The model runs on the meta device, which is too slow for every model of a plan.
     """
     import torch
 
@@ -121,7 +118,7 @@ def _model_on_meta(frozen_model: str, task: TaskSizes) -> Any:
 
 
 def decisive_parts(config: Mapping[str, Any], trained: bool = True) -> dict[str, str]:
-    """What decides a trial's numbers besides its seed, with what is known of its task's data."""
+    """Everything but the seed that decides a trial's numbers, with the digest of its data."""
     with user_code_errors("task"):
         task = load_task(canonical_json(config["task"]))
         return decisive(config, task.digest(), task.files, trained)
@@ -132,21 +129,20 @@ def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
     return identity(decisive_parts(config, trained), config["seed"])
 
 
-# Which source files decide a trial's numbers.
+# The source files that decide a trial's numbers.
 
-# Where training's numbers go and how they are scored, not where they come from.
+# These store or score the numbers of a training; they do not change them.
 _NOT_COUNTED = ("ablations.store", "ablations.tasks.scoring", "ablations.signals", "model.generate")
-_JOINT = "model.build"  # which decides how components are joined, and imports all, used or not
-# How several seeds, or several devices, train as one: what they import is not all used.
+# These count without their imports, of which a trial may use few: `build` imports every component.
+_JOINT = "model.build"
 _SHARED = ("ablations.train.pack", "ablations.train.ddp")
 
 
 @cache
 def training_code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
-    """The files that the built model, the task and the trainer come from, and all that they use.
+    """The files of the model's components, the task and the trainer, with everything they import.
 
-    A component that the trial does not use does not count; one from a user's own module counts
-    with its own file.
+    Components that the trial does not use do not count; a user's own component does.
     """
     from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.init import INIT
@@ -169,7 +165,7 @@ def _is_not_counted(module: str) -> bool:
 
 @cache
 def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
-    """The files of an evaluation, probe or benchmark, besides those that training depends on."""
+    """The files of an evaluation, probe or benchmark, without those of the training code."""
     from ablations.measurement import discover, is_benchmark
 
     roots = {discover().component(source).__module__, type(load_task(frozen_task)).__module__}
@@ -179,11 +175,11 @@ def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: 
     return {name: digest for name, digest in found.items() if name not in trained_by}
 
 
-# Components of the user's own: a mistake in one is one line, before anything trains.
+# A mistake in a user's own component is reported in one line, before anything trains.
 
 
 def _all_parts_are_ours() -> bool:
-    """Whether every registered component is this project's: the user has imported none."""
+    """Whether the user has imported no component of their own."""
     from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.build import REGISTRIES
 
@@ -196,7 +192,7 @@ def _all_parts_are_ours() -> bool:
 
 @contextlib.contextmanager
 def user_code_errors(place: str) -> Iterator[None]:
-    """Turn whatever a user's component raises into a ConfigError; an error in ours goes on."""
+    """Turn an exception of a user's component into a ConfigError; those of ours pass through."""
     try:
         yield
     except ConfigError:
@@ -209,10 +205,7 @@ def user_code_errors(place: str) -> Iterator[None]:
 
 
 def _check_user_model(model: Any, task: TaskSizes) -> None:
-    """ConfigError where a module does not say how its weights are initialised, or fails to run.
-
-    Our components are known to run; a user's model is run once on the meta device, for its shapes.
-    """
+    """ConfigError if a user's module declares no initial values, or fails on the meta device."""
     if _all_parts_are_ours():
         return
     import torch

@@ -1,7 +1,7 @@
-"""What a run has to do: trainings, of one trial or several seeds together, and benchmarks.
+"""Training jobs, and what all jobs of a run share.
 
-Each makes one job for a launcher, once its trials are leased, and saves the records that come of
-it. It then reads anew what the folder holds: another run may have done some of it by then.
+A job is made after its trials are leased. It compares the folder with the plan again, because
+another run may have done some of the work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Holds = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a run does, and on what; all of its jobs share it."""
+    """The settings that all jobs of a run share."""
 
     plan: Plan
     results: Results
@@ -45,7 +45,7 @@ class RunConfig:
     limit: float | None = None
     """Seconds that a trial may take."""
     accelerators: float = 0.0
-    """How many a job needs for each device, where it has them alone."""
+    """Accelerators for each device of a job."""
     workers: int = 1
     """Jobs side by side on one device."""
     devices: int = 1
@@ -59,17 +59,17 @@ class RunConfig:
     say: Callable[[str], None] = print
 
     def share(self, devices: int) -> float:
-        """Accelerators for a job on so many devices: several are its own, whatever shares one."""
+        """Accelerators for a job on so many devices; jobs share only single devices."""
         return devices * self.accelerators / (self.workers if devices == 1 else 1)
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What every job is sent."""
+        """The part of the payload that all jobs have."""
         return {"device": self.device, "imports": [*self.imports], "env": {**code_version()}}
 
 
 class Ended(NamedTuple):
-    """How a trial or a benchmark ended, for people."""
+    """How a trial or a benchmark ended, for the display."""
 
     id: str
     title: str
@@ -79,18 +79,17 @@ class Ended(NamedTuple):
 
 
 class TrainingJob:
-    """Trials that differ in their seed alone, or one: trained together and evaluated, or only
-    evaluated where they are trained already.
+    """Trains and evaluates one trial, or several together that differ only in their seeds.
 
-    One alone keeps a checkpoint. Several keep none: where they are cut they begin again, and where
-    they fail each goes on alone.
+    Only a single trial has a checkpoint. Several begin again if they are interrupted, and run one
+    by one if they fail.
     """
 
     def __init__(self, trials: Sequence[Trial], config: RunConfig) -> None:
         first = trials[0]
         self.id, self.trained = first.id, first.trained
         self.settings = str(first.sections)
-        """Equal where trainings differ in their seeds alone."""
+        """Equal for jobs that differ only in their seeds."""
         self.title = first.title + (f" and {len(trials) - 1} more" if len(trials) > 1 else "")
         self.trials, self.leases = list(trials), tuple(trial.id for trial in trials)
         self._config = config
@@ -98,7 +97,7 @@ class TrainingJob:
         self._sent: dict[str, dict[str, Any]] = {}
 
     def job(self) -> Job | None:
-        """What is still to do; None if that is nothing."""
+        """The job for what is left to do; None if nothing is."""
         config = self._config
         asked = {trial.id: self._asked(trial) for trial in self.trials}
         self._sent = {name: each for name, each in asked.items() if each is not None}
@@ -125,9 +124,9 @@ class TrainingJob:
         )
 
     def _asked(self, trial: Trial) -> dict[str, Any] | None:
-        """What a worker needs to know of a trial; None where nothing of it is left to do."""
+        """The payload of one trial; None if nothing of it is left to do."""
         config, results = self._config, self._config.results
-        # What was to be made anew has been, if the file is another one now.
+        # If the file has changed, another run has redone the trial.
         is_same = self._file(trial.id) == self._files[trial.id]
         alone = replace(config.plan, trials={trial.id: trial})
         lacks = missing(alone, results, config.rerun if is_same else None)
@@ -149,10 +148,7 @@ class TrainingJob:
         }
 
     def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
-        """Write what came of each trial whose lease holds; each has an equal share of the time.
-
-        `again` tells that it failed and will be tried again.
-        """
+        """Write the record of each trial whose lease still holds; `again`: it will be retried."""
         seconds = outcome.seconds / max(1, len(self._sent))
         ended = []
         for trial in self.trials:
@@ -189,7 +185,7 @@ class TrainingJob:
     def _fail(
         self, trial: Trial, held: Record | None, outcome: Outcome, again: bool
     ) -> tuple[str, str]:
-        """Keep a failure; where the trial has a good record, only as a note to that."""
+        """Store a failure; if the trial has a good record, as a note in that."""
         reason = outcome.reason or outcome.status
         if held is not None and held.status in TRAINED:
             record = held
@@ -216,7 +212,7 @@ class TrainingJob:
         return [TrainingJob([trial], self._config) for trial in self.trials]
 
     def _file(self, trial: str) -> tuple[int, int] | None:
-        """Which file the record is: one that is written anew is another."""
+        """The version of the record's file."""
         with contextlib.suppress(FileNotFoundError):
             found = self._config.results.path(trial).stat()
             return found.st_ino, found.st_mtime_ns
@@ -236,7 +232,7 @@ def _attempt(status: str, reason: str, seconds: float) -> Attempt:
 
 
 def _attempts_of(record: Record | None) -> list[Attempt]:
-    """All attempts at a trial that failed, by its record."""
+    """The failed attempts that a record tells of."""
     if record is None or record.status in TRAINED:
         return []
     reason = (record.reason or "").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Who works on what, where several runs share a results folder.
+"""Leases: which run works on which trial of a shared results folder.
 
 A lease is a file that names its owner, who touches it now and then (filelock's SoftFileLease). It
 is free again when its owner is dead or has been silent for DURATION. A lease is a hint, no lock: a
@@ -70,7 +70,7 @@ class Leases:
         return owner is not None and owner.token == token
 
     def release(self, *names: str) -> None:
-        """A lease that was lost stays with whoever has it now."""
+        """Release these; a lost lease stays with its new owner."""
         for name in names:
             self._lease(name).release(force=True)
 
@@ -93,7 +93,7 @@ class Leases:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time, to change the plan; who cannot write here changes nothing."""
+        """Lock the folder's plan; in a read-only folder, go on without a lock."""
         end = time.monotonic() + _PATIENCE
         try:
             while not self.take(_LOCK):
@@ -131,7 +131,7 @@ class Leases:
         return False
 
     def _is_dead(self, name: str) -> bool:
-        """Whether the owner is gone, or silent by the file server's clock: others may be wrong."""
+        """Whether the owner has ended, or was silent for too long by the file server's clock."""
         owner, path = self._lease(name).owner, self.folder / name
         if owner is not None and owner_is_stale(owner.pid, owner.hostname, owner.start):
             return True

@@ -1,4 +1,4 @@
-"""What yields measurements: evaluations, probes and benchmarks, found in their packages."""
+"""The base classes of evaluations, probes and benchmarks, and their registry."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Measured:
 
 class _Source:
     metrics: ClassVar[dict[str, Metric]] = {}
-    """What it measures; an evaluation besides the task's own scores and the loss."""
+    """Its metrics, besides the loss and the task's scores."""
     split: ClassVar[str | None] = None
 
     def measurement(
         self, name: str, value: float | None, at: Place | None = None, **fields: Any
     ) -> Measurement:
-        """A measurement in the unit of its metric, on this split unless it says another."""
+        """A measurement in the unit of its metric; `split` is this source's by default."""
         fields = {"split": self.split, "coordinates": dict(at or {}), **fields}
         return Measurement(name, self.metrics[name].unit, value, **fields)
 
@@ -65,7 +65,7 @@ class Evaluation(_Source):
 
 
 class Probe(_Source):
-    """Measures what needs no training; it builds what it looks at."""
+    """Measures an untrained model, which it builds itself."""
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         raise NotImplementedError
@@ -81,8 +81,7 @@ class Benchmark:
     words: ClassVar[dict[str, tuple[str, ...]]] = {}
     """The values of each coordinate that is a word."""
     along: ClassVar[str] = "length"
-    """The coordinate that is walked upwards: past a call that takes too long, longer ones are
-    skipped."""
+    """The coordinate that rises; after a call that takes too long, larger values are skipped."""
     beside: ClassVar[dict[str, Any]] = {}
     """The baseline's coordinates where they differ from the candidate's."""
 
@@ -96,7 +95,7 @@ class Benchmark:
 def untrained(
     config: dict[str, Any], task: Task, device: torch.device | str = "cpu", **changes: Any
 ) -> Any:
-    """The model of a trial before its first step, with some other settings."""
+    """The untrained model of a trial, with these settings changed."""
     written = {**config["model"], **changes}
     return build(written, task.source_size, task.target_size, config["seed"]).to(device)
 
@@ -120,7 +119,7 @@ def needs_weights(names: Iterable[str]) -> bool:
 
 
 def metrics_by_name(names: Iterable[str]) -> dict[str, Metric]:
-    """Everything that these measure, besides the task's own scores."""
+    """Name → metric of these sources."""
     return {
         metric: each
         for name in names
@@ -139,8 +138,7 @@ def where_timed(
     longest: int | None = None,
     lengths: int | None = None,
 ) -> list[Place]:
-    """Where an experiment is timed: each coordinate with each, as far as a profile goes, which is
-    to the `longest` and at so many `lengths`."""
+    """Every combination of coordinates, up to the profile's `longest` and at most `lengths`."""
     part: Any = discover().component(benchmark)
     _check_places(benchmark, given, part)
     wanted = {**part.places, **given}
@@ -177,7 +175,7 @@ def _check_places(benchmark: str, given: Mapping[str, Any], part: Any) -> None:
     for name, values in given.items():
         place = f"benchmarks.{benchmark}.{name}"
         if name not in words:
-            problems.append(f"{place}: is no coordinate of it. {nearest(str(name), words)}")
+            problems.append(f"{place}: no such coordinate. {nearest(str(name), words)}")
         elif not isinstance(values, list) or not values:
             problems.append(f"{place}: expected a list of values, got {values!r}")
         elif name in part.words:

@@ -1,4 +1,4 @@
-"""What a results folder still lacks of a plan. Asking changes nothing in the folder."""
+"""Finds what a results folder lacks of a plan. Changes nothing in the folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ablations.store.schema import NewerRecordError, RecordError
 
 @dataclass
 class Missing:
-    """What is to be done, and what is found on the way."""
+    """The work that is left, and the records that need attention."""
 
     train: list[Trial] = field(default_factory=list)
     measure: list[tuple[Trial, Record]] = field(default_factory=list)
-    """Trained already; a source is missing, or other code has yielded its measurements."""
+    """Trained, but a source is missing or its code has changed."""
     untimed: dict[str, Timings] = field(default_factory=dict)
-    """Trial → timings, of those that are trained."""
+    """Trained trial → timings."""
     stale: list[Trial] = field(default_factory=list)
     failed: list[Trial] = field(default_factory=list)
     unusable: dict[str, RecordError] = field(default_factory=dict)
@@ -37,10 +37,6 @@ class Missing:
     def timings(self) -> dict[str, Timings]:
         """Trial → what is to be timed, once the work is done."""
         return self.untimed | {trial.id: trial.timings for trial in self.work}
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.train or self.measure or self.untimed)
 
 
 def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
@@ -104,10 +100,7 @@ def _has_weights(record: Record, results: Results) -> bool:
 
 
 def untimed(trial: Trial, record: Record | None, trials: Mapping[str, Trial]) -> Timings:
-    """The timings that a record lacks, or that other code has taken.
-
-    A ratio is of two models: it is out of date too where the baseline's code has changed.
-    """
+    """The timings that a record lacks, or that were taken with other code of either model."""
     if record is None or record.status not in TRAINED or is_stale(record, ()):
         return {}
     found = {}
@@ -121,8 +114,8 @@ def untimed(trial: Trial, record: Record | None, trials: Mapping[str, Trial]) ->
 
 
 def is_timed_with(record: Record, benchmark: str, baseline: str, trial: Trial | None) -> bool:
-    """Whether the last session with this baseline has timed it as it is now; `trial` is its
-    trial, None where it is not planned."""
+    """Whether the last session with this baseline timed its present code; `trial` is the
+    baseline's, None if it is not planned."""
     sessions = record.env.get("sessions", {}).values()
     held = [s for s in sessions if (s.get("source"), s.get("baseline")) == (benchmark, baseline)]
     if trial is None or not held:

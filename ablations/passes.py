@@ -1,4 +1,4 @@
-"""In which order trials are trained: seed by seed, and which seeds go together."""
+"""The order of training: pass by pass, each with one seed or one pack of seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ablations.plan import Plan
 
 
 class Passes:
-    """Which pass each seed of what is trained belongs to, from 1; a pass holds `pack` seeds."""
+    """Assigns each seed of trained trials to a pass, from 1; a pass has `pack` seeds."""
 
     def __init__(self, plan: Plan, pack: int) -> None:
         trained = [trial for trial in plan.trials.values() if trial.trained]
@@ -24,10 +24,10 @@ class Passes:
     def of(
         self, trials: Iterable[Trial], tried: set[str], config: RunConfig
     ) -> dict[int, list[TrainingJob]]:
-        """Pass → its trainings, in the order of the plan; 0: what needs no training.
+        """Pass → its jobs, in the order of the plan; pass 0 needs no training.
 
-        Of those that are to be trained (`tried`) the seeds of a variant are one training, each
-        where its first stands; a trial that has a checkpoint goes on from it, alone.
+        The seeds of a variant that are to be trained (`tried`) are packed into one job; a trial
+        with a checkpoint resumes alone.
         """
         groups: dict[tuple[int, str], list[Trial]] = {}
         for trial in trials:
@@ -44,7 +44,7 @@ class Passes:
 
 
 def can_pack(trial: Trial) -> bool:
-    """Whether it can be trained as one model with its other seeds."""
+    """Whether a trial can be trained as one model with its other seeds."""
     from ablations.train.config import OPTIMIZER
 
     model, train = trial.config["model"], trial.config["train"]

@@ -1,4 +1,4 @@
-"""What would run: every trial that the named experiments need, each once."""
+"""A plan: the named experiments, and every trial that they need, once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ablations.tasks import TASK
 from ablations.tuning import Choice, choices, grid_of, untried
 from model.config import ConfigError, nearest
 
-LARGE = 20_000  # trials; whoever wants more says so
+LARGE = 20_000  # trials; more need --large
 T = TypeVar("T")
 
 
@@ -38,14 +38,14 @@ class Plan:
     profile: Profile
     overrides: Mapping[str, Any]
     factors: Mapping[str, Mapping[str, Any]]
-    """Path → level → value: what the command line crosses every experiment with."""
+    """Path → level → value: the factors of the command line."""
     experiments: dict[str, Expanded] = field(default_factory=dict)
     trials: dict[str, Trial] = field(default_factory=dict)
-    """By id, each with the measurements that all experiments need of it."""
+    """Id → trial, with the measurements that all experiments need."""
     untuned: list[str] = field(default_factory=list)
     """Experiments with variants that have not been tuned at these settings."""
     notes: list[str] = field(default_factory=list)
-    """What people should know before it runs."""
+    """Messages for the user."""
 
     def add(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
@@ -67,9 +67,9 @@ def make_plan(
     factors: Mapping[str, Mapping[str, Any]] | None = None,
     results: Results | None = None,
 ) -> Plan:
-    """ConfigError lists every problem of every experiment before anything runs.
+    """Expand the named experiments; ConfigError lists every problem of all of them.
 
-    What `results` has tuned comes before what is committed.
+    Settings tuned in `results` come before committed ones.
     """
     plan = Plan(read_profile(profile_name), dict(overrides), dict(factors or {}))
     seeds = DECIDING[: plan.profile.seeds] if seeds is None else seeds
@@ -104,7 +104,7 @@ def make_plan(
 
 
 def read_experiments(words: Sequence[str], plan: Plan) -> list[Experiment]:
-    """The named experiments, crossed with what the command line crosses them with."""
+    """The named experiments, crossed with the factors of the command line."""
     paths: dict[str, Any] = {}
     for word in words:
         for name, path in find(word).items():
@@ -112,7 +112,7 @@ def read_experiments(words: Sequence[str], plan: Plan) -> list[Experiment]:
                 raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
     swallowed = [p for p in plan.overrides for above in plan.factors if p.startswith(f"{above}.")]
     if swallowed:
-        raise ConfigError([f"{p}: every level replaces what is above it" for p in swallowed])
+        raise ConfigError([f"{p}: a crossed factor above it replaces it" for p in swallowed])
     return [crossed(read_experiment(path), plan.factors) for path in paths.values()]
 
 
@@ -122,8 +122,7 @@ def crossed(experiment: Experiment, given: Mapping[str, Mapping[str, Any]]) -> E
     for path, levels in sorted(given.items(), key=lambda item: item[0].count(".")):
         if experiment.varies(path) or path in experiment.tune:
             does = "varies" if experiment.varies(path) else "tunes"
-            fix = "so it cannot be crossed with it"
-            raise ConfigError([f"{path}: this experiment {does} it, {fix}"])
+            raise ConfigError([f"{path}: this experiment {does} it, so it cannot be a factor, too"])
         name = path.rpartition(".")[2]
         factors[path if name in factors else name] = {
             level: {path: value} for level, value in levels.items()
@@ -141,7 +140,7 @@ def check_size(sizes: Mapping[str, int]) -> None:
 
 
 def without_problems(experiments: Iterable[Experiment], act: Callable[[Experiment], T]) -> list[T]:
-    """What `act` gives for each; ConfigError has each problem once, with who has it."""
+    """Call `act` on each; ConfigError lists each problem once, with its experiments."""
     found: list[T] = []
     problems: dict[str, list[str]] = {}
     for experiment in experiments:
@@ -163,7 +162,7 @@ def without_problems(experiments: Iterable[Experiment], act: Callable[[Experimen
 def _choices(
     experiment: Experiment, variants: Sequence[Trial], plan: Plan, results: Results | None
 ) -> list[Choice]:
-    """The tuned settings to go by: none where a variant that a claim compares has none."""
+    """The tuned settings of each variant; none if a claim compares a variant that was not tuned."""
     name, grid = experiment.name, experiment.tune
     if not grid:
         return []
@@ -171,7 +170,7 @@ def _choices(
         plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its variants are not tuned")
         return []
     for each in variants:
-        grid_of(each, grid)  # a ConfigError where it has none of these settings
+        grid_of(each, grid)  # ConfigError if it has none of these settings
     known = choices(experiment, variants, plan.profile.name, results)
     missing = [each for each in variants if each.place not in known]
     if missing:
@@ -186,29 +185,27 @@ def _choices(
 
 
 def _same_as_baseline(expanded: Expanded) -> list[str]:
-    """A note for each variant that has its baseline's settings in other words."""
+    """A note for each variant whose settings equal the baseline's."""
     if expanded.choices:
         return []
     name, baseline = expanded.experiment.name, expanded.experiment.baseline
     settings = {each.settings for each in expanded.trials if each.variant == baseline}
     same = dict.fromkeys(each.variant for each in expanded.trials if each.settings in settings)
     return [
-        f"{name}: {quoted(variant)} changes nothing: it is its baseline, {quoted(baseline)}, in "
-        "other words"
+        f"{name}: {quoted(variant)} has the same settings as its baseline, {quoted(baseline)}"
         for variant in same
         if variant != baseline
     ]
 
 
 def seeds_of(experiment: Experiment) -> Sequence[int]:
-    """The seeds of an experiment that trains nothing, at every profile: all where one of its
-    numbers depends on the first weights, else one."""
+    """Seeds of an untrained experiment: all if a metric depends on initial weights, else one."""
     read = metrics_by_name(experiment.sources).values()
     return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
 
 
 def metrics_of(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
-    """All that is read for an experiment: the task's scores, and what its sources measure."""
+    """Name → metric of the experiment's task and sources, as plain dictionaries."""
     task = TASK.component(trials[0].config["task"]["name"])
     scores = task.metrics if experiment.is_trained else {}
     read = {name: asdict(score) for name, score in scores.items()}

@@ -1,9 +1,7 @@
-"""plan.json: what was asked of a results folder, enough to read the results without the YAML.
+"""plan.json: the experiments and trials of a results folder, readable without the YAML.
 
-An entry is known by its experiment, profile and overrides. An experiment that is asked for with
-other overrides, or at another profile, is another entry beside the first. Asked again, its entry is
-written anew, and keeps the trials of seeds and variants that were asked for earlier and whose
-settings are the same.
+An entry is one experiment at one profile with its overrides. When that runs again, the entry is
+rewritten; it keeps earlier seeds and variants whose settings have not changed.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from ablations.store.results import Results
 from ablations.store.words import place_of
 
 _WORDS = ("name", "question", "task", "baseline", "held_constant", "changes")
-FEW = 3  # a batch of fewer seeds gives no verdict, so seeds that are asked for later join it
+FEW = 3  # a batch of fewer seeds gives no verdict, so later seeds join it
 
 
 def document(plan: Plan, profile: str | None = None) -> dict[str, Any]:
@@ -29,13 +27,13 @@ def document(plan: Plan, profile: str | None = None) -> dict[str, Any]:
 
 
 def titles(plan: Plan, results: Results) -> list[str]:
-    """What the plan's experiments are called in the plan of this folder."""
+    """The titles of the plan's experiments in this folder's plan.json."""
     main = results.read_plan()["profile"] if results.plan_file.exists() else None
     return list(document(plan, main))
 
 
 def title(entry: Mapping[str, Any], profile: str) -> str:
-    """An experiment's name and what was set, as one would type it."""
+    """An experiment's name and its overrides, as users type them."""
     words = list(entry["overrides"])
     words += [f"profile={entry['profile']}"] if entry["profile"] != profile else []
     return f"{entry['name']} [{', '.join(words)}]" if words else entry["name"]
@@ -81,13 +79,13 @@ def _cell(trial: Trial) -> dict[str, Any]:
 
 
 def _in_order(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Variants as they first come, and each by seed."""
+    """Sorted by variant, in the order of appearance, and by seed."""
     order = list(dict.fromkeys(map(_place, cells)))
     return sorted(cells, key=lambda cell: (order.index(_place(cell)), cell["seed"]))
 
 
 def merge_into(results: Results, plan: Plan) -> list[str]:
-    """Write the plan beside what was planned in this folder earlier; what people should know."""
+    """Merge the plan into the folder's plan.json; return messages for the user."""
     if not plan.experiments:
         return []
     is_first = not results.plan_file.exists()
@@ -108,7 +106,7 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
 
 
 def _with_earlier(entry: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry with the earlier trials that are the experiment's as it is now."""
+    """The entry, with earlier trials whose settings are still those of the experiment."""
     settings = {_place(trial): trial["settings"] for trial in entry["trials"]}
     asked = {(_place(trial), trial["seed"]) for trial in entry["trials"]}
     kept = [
@@ -129,8 +127,7 @@ def _place(cell: Mapping[str, Any]) -> str:
 
 
 def joined(batches: Iterable[Sequence[int]], seeds: Iterable[int]) -> list[list[int]]:
-    """The batches with these seeds: new ones form a batch of their own, unless the last one has
-    too few for a verdict."""
+    """The batches with new seeds as a batch of their own, or in a last batch of too few seeds."""
     found = [list(batch) for batch in batches]
     new = sorted(set(seeds) - {seed for batch in found for seed in batch})
     if new and found and len(found[-1]) < FEW:

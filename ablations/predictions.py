@@ -1,10 +1,9 @@
-"""A prediction as the YAML of an experiment writes it.
+"""Reads the claims and predictions of an experiment's YAML.
 
     - {worse: none, by: 0.1, because: a tenth of all phones}
 
-One word says what is predicted, of which variant; the rest where it is looked for. All of it is
-registered before the seeds that decide it run: also whether it is about a level or, with a
-threshold, about the rate of seeds that are past it.
+The first key is the kind of prediction, its value the variant; the other keys are the fields of
+its class in `ablations.store.predictions`. `at` gives the coordinates.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from ablations.store.predictions import KINDS, STEPS, Prediction, prediction_of
 from model.config import ConfigError, is_number, nearest
 
 COORDINATES = (
-    *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),
+    "length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed",
     "source_length",
-)
-"""Numbers in a measurement's `at`."""
+)  # fmt: skip
+"""Coordinates that are numbers, so that `along` can follow them."""
 RETIRED = {
     "across": "is gone: write factors",
     "arms": "is gone: an experiment has one table",
@@ -43,7 +42,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class Claim:
-    """What somebody says about attention, put so that a measurement can decide it."""
+    """A sentence from a lecture that measurements can decide."""
 
     id: str
     statement: str
@@ -52,7 +51,7 @@ class Claim:
 
 @cache
 def read_claims() -> dict[str, Claim]:
-    """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
+    """Id → claim; ConfigError names the line of each claim without a statement or a source."""
     source = read_yaml(FOLDER / "claims.yaml")
     found, problems = {}, []
     for name, entry in source.values.items():
@@ -74,7 +73,7 @@ def read_predictions(
     metric: str,
     baseline: str,
 ) -> list[tuple[Claim, list[Prediction]]]:
-    """What each claim predicts of an experiment; ConfigError lists all that is wrong with them."""
+    """Each claim of an experiment with its predictions; ConfigError lists all problems."""
     problems: list[str] = []
     found: dict[str, tuple[Claim, list[Prediction]]] = {}
     for index, written in enumerate(claims):
@@ -86,7 +85,7 @@ def read_predictions(
         if (name := str(written["id"])[:100]) not in read_claims():
             problems.append(f"{place}.id: no claim '{name}'. {nearest(name, read_claims())}")
         elif name in found:
-            problems.append(f"{place}.id: '{name}' stands twice")
+            problems.append(f"{place}.id: '{name}' is listed twice")
         else:
             found[name] = read_claims()[name], predictions
         for key, role in (("predicts", "predicts"), ("require", "requires")):
@@ -114,7 +113,7 @@ def read_prediction(
     baseline: str,
     role: str = "predicts",
 ) -> Prediction:
-    """A prediction as its YAML writes it; ConfigError lists all that is wrong with it."""
+    """Read one prediction; ConfigError lists all problems."""
     if not isinstance(written, Mapping):
         raise ConfigError([f"{place}: expected a word and a variant, got {str(written)[:60]!r}"])
     said = [key for key in written if key in KINDS]
@@ -145,7 +144,7 @@ def read_prediction(
 
 
 def _in_our_words(error: Any, place: str, word: str, known: Sequence[str]) -> str:
-    """One of pydantic's complaints in our words."""
+    """Reword one error of pydantic."""
     name = (*error["loc"], "")[1]
     name = _KEYS.get(name, name)
     kind, got = error["type"], repr(error["input"])[:60]
@@ -154,8 +153,9 @@ def _in_our_words(error: Any, place: str, word: str, known: Sequence[str]) -> st
     if kind == "missing" and name != "variants":
         return f"{place}: lacks '{name}'"
     if name == "variants":
-        count = "two variants, each once" if word == "crosses" else "one variant"
-        return f"{place}: speaks of {count}"
+        return (
+            f"{place}: expected {'two different variants' if word == 'crosses' else 'one variant'}"
+        )
     if name == "between":
         return f"{place}.between: expected [low, high], null for an open end"
     return f"{place}.{name}: {_EXPECTED.get(kind, error['msg'])}, got {got}"
@@ -167,7 +167,7 @@ def _wrong_names(
     variants: Sequence[str],
     factors: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """Variants, factors and levels that the experiment does not have."""
+    """A problem for each variant, factor or level that the experiment does not have."""
     word, named = plain["kind"], [(plain["kind"], name) for name in plain["variants"]]
     named += [(key, plain[key]) for key in ("than", "fails_for") if plain.get(key) is not None]
     problems = [
@@ -176,7 +176,7 @@ def _wrong_names(
         if name not in variants
     ]
     if len(set(plain["variants"])) < len(plain["variants"]):
-        problems.append(f"{place}: speaks of two variants, each once")
+        problems.append(f"{place}: expected two different variants")
     if plain.get("than") in plain["variants"] and plain["than"] in variants:
         problems.append(f"{place}.{word}: '{plain['than'][:60]}' is compared with itself")
     along = plain.get("along")
@@ -194,7 +194,7 @@ def _wrong_names(
 
 
 def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
-    """Fields of which each may be right, and that do not go together."""
+    """A problem for each pair of fields that do not go together."""
     problems = []
     if plain["metric"] == STEPS:
         level = plain.get("coordinates")
@@ -203,13 +203,13 @@ def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
         if plain.get("by") or plain.get("threshold") is not None:
             problems.append(f"{place}: {STEPS} takes no margin and no threshold")
         if plain["kind"] not in ("better", "worse"):
-            problems.append(f"{place}.metric: {STEPS} cannot be told to be '{plain['kind']}'")
+            problems.append(f"{place}.metric: {STEPS} takes better or worse, not '{plain['kind']}'")
     if plain["kind"] == "exact" and not (plain.get("fails_for") or plain.get("fails_at")):
         problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
     if plain.get("by") and not plain.get("because"):
-        problems.append(f"{place}.by: say in a word why that size matters: because: …")
+        problems.append(f"{place}.by: say why that size matters: because: …")
     if plain["kind"] == "equal" and not plain.get("because"):
-        problems.append(f"{place}: lacks 'because': say in a word why that size matters")
+        problems.append(f"{place}: lacks 'because': say why that size matters")
     between = plain.get("between")
     if isinstance(between, list) and not _is_range(between):
         problems.append(f"{place}.between: expected [low, high], null for an open end")

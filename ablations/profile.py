@@ -1,4 +1,4 @@
-"""How much to spend: what the YAML files of `profiles/` say."""
+"""Reads the YAML files of `profiles/`, which say how much to spend."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class Profile:
     settings: Source
     """Task → {path: value}."""
     required: Sequence[str] = ()
-    """Paths that no task may leave at its base's size: smoke, which exists to be small, names the
-    steps. Others let a task that they do not name run as its base says."""
+    """Paths that must be set for every task: smoke names the steps, to be small for any task."""
     most: Mapping[str, float] = field(default_factory=dict)
-    """Path → the most that an experiment may spend there, whatever it says itself."""
+    """Path → upper limit of an experiment's own setting."""
     times: Mapping[str, float] = field(default_factory=dict)
-    """Path → how many times what an experiment sets there itself is spent."""
+    """Path → factor of an experiment's own setting."""
 
     def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """An experiment's own settings at this profile."""
@@ -43,8 +42,7 @@ class Profile:
         }
 
     def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
-        """The paths it sets for a task; refused where one that it requires is not `given` either,
-        by the experiment or on the command line."""
+        """Path → value for a task; ConfigError if a required path is neither here nor `given`."""
         found: dict[str, Any] = self.settings.values.get(task) or {}
         for path in self.required:
             if path not in found and path not in given:

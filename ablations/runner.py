@@ -1,9 +1,8 @@
-"""From a plan to records: train what is missing, then time what is missing, and lose nothing.
+"""Runs a plan: trains, evaluates and times what a results folder lacks.
 
-What needs no training comes first, then pass 1 (the first seed of every variant), the benchmarks,
-and the other passes, each a seed more. Several runs may work on one folder: only the trials of
-jobs that run are leased, and those of the next one; what another run has leased is looked at again
-when all else of its pass is done.
+Untrained trials come first, then pass 1 (the first seed of every variant), the benchmarks, and the
+other passes. Several runs may share a folder: each leases the trials of its running jobs and of the
+next one, and tries leased trials again at the end of the pass.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from ablations.plan_document import merge_into
 from ablations.progress import Display
 from ablations.signals import Terminated, defer_signals
 
-RETRIES = 2  # of a job that failed for a cause that may pass
-EARLIER = "failed earlier"  # and not tried again: not how a job of this run ended
-ALIKE = 3  # so many first trials that all fail in one way end the run
+RETRIES = 2  # of a job that ran out of memory or was killed
+EARLIER = "failed earlier"  # in another run, and not retried
+ALIKE = 3  # if the first so many jobs fail in the same way, the run ends
 Work = TrainingJob | BenchmarkJob
 AfterPass = Callable[[int, int], None]
 
@@ -34,10 +33,10 @@ AfterPass = Callable[[int, int], None]
 def run(
     config: RunConfig, launcher: Launcher, after_pass: AfterPass = lambda number, of: None
 ) -> Counter[str]:
-    """Run what the folder lacks; count how it ended, and what is not tried again (EARLIER).
+    """Run what the folder lacks; count the outcomes, and trials that are not retried (EARLIER).
 
-    After each pass but the last that has stored something, and where Ctrl-C ends one, `after_pass`
-    is called with its number and how many there are.
+    `after_pass` gets the pass and the number of passes: after each pass but the last that stored
+    something, and after Ctrl-C.
     """
     plan, passes, runner = config.plan, Passes(config.plan, config.pack), None
     try:
@@ -86,28 +85,28 @@ def run(
 
 
 def _look(config: RunConfig) -> tuple[Missing, list[str]]:
-    """What the folder lacks, once its plan is written; and what people should know."""
+    """Write the folder's plan; return what it lacks, and messages for the user."""
     plan, results = config.plan, config.results
     lacks = missing(plan, results, config.rerun)
-    if not lacks.is_nothing:
+    if lacks.work or lacks.untimed:
         results.check_writable()
     unusable = set_aside(lacks, results)
     notes = [*plan.notes, *merge_into(results, plan), *unusable]
     if lacks.stale and config.rerun != "stale":
         notes.append(
             f"{len(lacks.stale)} records were made by other code and count as stale; "
-            "--rerun stale makes them anew"
+            "--rerun stale runs them again"
         )
     return lacks, notes
 
 
 class _Runner:
-    """What waits, what runs, and how the others ended."""
+    """The jobs that wait or run, and the outcomes of the others."""
 
     def __init__(self, launcher: Launcher, leases: Leases, display: Display, poll: float) -> None:
         self.counts: Counter[str] = Counter()
         self.number = 0
-        """Of the pass that runs."""
+        """The number of the pass."""
         self._launcher, self._leases, self._display = launcher, leases, display
         self._poll = poll
         self._queue: deque[Work] = deque()
@@ -120,12 +119,12 @@ class _Runner:
         self._is_stopping = self._has_waited = False
 
     def watch(self, work: Iterable[Work], is_proven: bool) -> None:
-        """Watch the first of these, until one succeeds, where no good record is of their kind."""
+        """End the run if the first of these all fail alike, unless a good record is proof."""
         self._first = None if is_proven else {}
         self._kinds = len({each.settings for each in work})
 
     def work(self, work: Iterable[Work], at_once: int) -> None:
-        """Do all of these, so many at once."""
+        """Do all of these, `at_once` at a time."""
         self._queue.extend(work)
         while self._queue and not self._is_stopping:
             self._fill(at_once)
@@ -139,7 +138,7 @@ class _Runner:
                 self._queue, self._later = self._later, self._queue
 
     def end_pass(self, after_pass: AfterPass, count: int) -> None:
-        """Call `after_pass` where something was stored since the last call."""
+        """Call `after_pass` if something was stored since the last call."""
         if self.counts.total() > self._reported:
             self._reported = self.counts.total()
             after_pass(max(1, self.number), count)
@@ -209,15 +208,15 @@ class _Runner:
         self._leases.release(*work.leases)
 
     def _split(self, work: TrainingJob, outcome: Outcome) -> None:
-        """Whatever several trials have failed of, one of them alone may fare better."""
+        """Run the trials of a failed pack one by one."""
         self._leases.release(*work.leases)
         self._queue.extendleft(reversed(work.apart()))
         self._display.say(
-            f"{work.title}: {outcome.status} ({outcome.reason}); its trials go on alone"
+            f"{work.title}: {outcome.status} ({outcome.reason}); its trials run one by one"
         )
 
     def _try_again(self, work: Work, outcome: Outcome) -> None:
-        """At the end of the pass; at once where nothing has succeeded yet. It stays leased."""
+        """Queue the job again: at once if nothing has succeeded, else at the end of the pass."""
         ((*_, note),) = ended = work.save(outcome, self._leases.holds, again=True)
         self._retries[work.id] += 1
         is_first = self._first is not None
@@ -227,14 +226,13 @@ class _Runner:
             self._later.append(work)
         self._display.say(
             f"{work.title}: {ended[0].status} ({note}), attempt {self._retries[work.id]} of "
-            f"{RETRIES + 1}; to be tried again {'now' if is_first else 'at the end'}"
+            f"{RETRIES + 1}; next try {'now' if is_first else 'at the end of the pass'}"
         )
 
     def _stop_if_all_fail_alike(self, work: Work, outcome: Outcome) -> None:
-        """End the run where its first trials all fail in one way: so will the others.
+        """End the run if the first trials, of several variants, all fail in the same way.
 
-        The seeds of one variant say nothing of other variants; nor does its memory, which is its
-        own size.
+        Running out of memory does not count: other variants may be smaller.
         """
         if self._first is None or outcome.status == "oom":
             return
@@ -248,11 +246,11 @@ class _Runner:
             self._launcher.cancel()
             self._display.say(
                 f"Stopped: the first {len(self._first)} trials all failed alike ({outcome.status}: "
-                f"{outcome.reason}). Mend that; then the same command with --rerun failed goes on."
+                f"{outcome.reason}). Fix that, then run the same command with --rerun failed."
             )
 
     def _say_who_is_waited_for(self) -> None:
-        """Once a run."""
+        """Say once which other runs hold the leases."""
         names = {name for work in self._later for name in work.leases}
         others = [
             lease
@@ -263,6 +261,4 @@ class _Runner:
         if others and not self._has_waited:
             who = sorted({f"process {lease.pid} on {lease.host}" for lease in others})
             self._has_waited = True
-            self._display.say(
-                f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
-            )
+            self._display.say(f"Waiting for trials that {', '.join(who)} works on.")

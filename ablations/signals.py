@@ -1,4 +1,4 @@
-"""How a sweep is told to stop, so that it ends in good order."""
+"""Signals that stop a run, so that it ends in good order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came. It passes wherever a Ctrl-C would."""
+    """SIGTERM, handled like Ctrl-C."""
 
 
 def exit_code(error: KeyboardInterrupt) -> int:
-    """What a shell expects of a program that a signal has ended."""
+    """The exit code of a program that a signal ended, as shells expect it."""
     return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
 
 

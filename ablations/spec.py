@@ -1,4 +1,4 @@
-"""What the YAML files of `experiments/` say: chapters and experiments.
+"""Reads the YAML files of `experiments/`: chapters and experiments.
 
 A chapter is a folder of experiments. Its `variants.yaml` declares each variant once; an experiment
 measures all of them, some by name, or variants of its own.
@@ -37,19 +37,16 @@ RETIRED = {
     "name": "an experiment is called by its file",
     "source": "claims.yaml says who makes a claim",
 }
-"""Keys that were, and what to do instead."""
-RENAMED = dict(
-    pair.split(" → ")
-    for pair in (
-        "position → positions/g2p", "text-position → positions/text", "text-norm → norm/text",
-        "position-join → positions/g2p-join", "norm-kind → norm/g2p", "text-heads → heads/text",
-        "text-scale → scale/text", "scale-width → scale/width", "recurrent → rnn/g2p",
-        "recurrent-narrow → rnn/narrow", "rnn-vs-attention → rnn/text-speed",
-        "smoothing-scarce → smoothing/scarce", "initial → training/init",
-        "optimiser → training/optimizer",
-    )
-)  # fmt: skip
-"""Experiments under other names than they had."""
+"""Removed keys, and what replaces them."""
+RENAMED = {
+    "position": "positions/g2p", "text-position": "positions/text", "text-norm": "norm/text",
+    "position-join": "positions/g2p-join", "norm-kind": "norm/g2p", "text-heads": "heads/text",
+    "text-scale": "scale/text", "scale-width": "scale/width", "recurrent": "rnn/g2p",
+    "recurrent-narrow": "rnn/narrow", "rnn-vs-attention": "rnn/text-speed",
+    "smoothing-scarce": "smoothing/scarce", "initial": "training/init",
+    "optimiser": "training/optimizer",
+}  # fmt: skip
+"""Old name of an experiment → its name now."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Variant:
     color: str
     """A role of the palette, such as amber, or `amber dashed`."""
     changes: str
-    """What changes with it, besides what it sets."""
+    """What else changes when these settings do."""
     set: dict[str, Any]
     """{path: value}; each path is replaced whole."""
 
@@ -70,7 +67,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Chapter:
-    """Experiments that share variants, as the `variants.yaml` of their folder says."""
+    """The content of a `variants.yaml`: the variants that a folder of experiments shares."""
 
     question: str
     baseline: str
@@ -80,7 +77,7 @@ class Chapter:
 
 
 def read_chapter(folder: Path) -> Chapter | None:
-    """What a folder's `variants.yaml` says, if there is one."""
+    """The chapter of a folder; None if it has no `variants.yaml`."""
     path = folder / "variants.yaml"
     return _chapter(*yaml_text(path)) if path.is_file() else None
 
@@ -109,19 +106,19 @@ def _chapter(text: str, name: str) -> Chapter:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One question, the variants that are compared to answer it, and what is measured."""
+    """A question, the variants that are compared to answer it, and what is measured."""
 
     question: str
     task: str
     metric: str
-    """The score of the task that decides."""
+    """The metric that answers the question."""
     held_constant: str
     baseline: str
     """The variant that the others are compared with."""
     variants: dict[str, Any]
     """Label → {path: value}; each path is replaced whole."""
     changes: str
-    """What changes with the variants, besides what they set."""
+    """What else changes when the variants' settings do."""
     settings: dict[str, Any] = field(default_factory=dict)
     """{path: value} for every variant."""
     factors: dict[str, Any] = field(default_factory=dict)
@@ -129,19 +126,19 @@ class Experiment:
     evaluations: list[str] = field(default_factory=list)
     probes: list[str] = field(default_factory=list)
     benchmarks: dict[str, Any] = field(default_factory=dict)
-    """Benchmark → coordinate → values: where it is timed, each with each; `tokens` instead of
-    `batch` is a batch of so many tokens. A profile may leave some lengths out."""
+    """Benchmark → coordinate → values: it is timed at every combination. `tokens` may replace
+    `batch`: a fixed number of tokens. A profile may leave out some lengths."""
     tune: dict[str, Any] = field(default_factory=dict)
-    """Path → values: the settings that are tried for every variant, each with each."""
+    """Path → values: a grid; every variant tries every combination."""
     step_times: dict[str, Any] = field(default_factory=dict)
-    """Variant → how long a step of it takes, in steps of the baseline: it gets equal time, so its
-    steps and its warm-up are divided by that."""
+    """Variant → time of its step / time of the baseline's. Its steps and warm-up are divided by
+    that, so that all variants train equally long."""
     from_: Any = None
-    """The smallest profile that has it; asked for by its own name it runs at any."""
+    """The smallest profile that includes it. Asked for by name, it runs at any profile."""
     claims: list[Any] = field(default_factory=list)
-    """Of each claim that is decided here its id, and what it `predicts`."""
+    """The id of each claim that is decided here, and what it `predicts`."""
     chapter: Any = None
-    """The Chapter whose variants these are; None where they are its own."""
+    """The Chapter that declares its variants; None if it declares them itself."""
     name: str = ""
     source: Any = None
     """The Source of its file."""
@@ -190,16 +187,16 @@ class Experiment:
 
     @property
     def sources(self) -> list[str]:
-        """What yields its measurements."""
+        """Its evaluations, probes and benchmarks."""
         return [*self.evaluations, *self.probes, *self.benchmarks]
 
     @property
     def is_trained(self) -> bool:
-        """Whether its models are trained: to count, probe or time them needs no training."""
+        """False if it has only probes and benchmarks, which need no training."""
         return bool(self.evaluations) or not (self.probes or self.benchmarks)
 
     def check_sources(self) -> None:
-        """ConfigError where one of them is unknown, or is listed as one of another kind."""
+        """ConfigError if one of them is unknown or listed under the wrong key."""
         from ablations.measurement import Benchmark, Evaluation, Probe, discover
 
         kinds = {"evaluations": Evaluation, "probes": Probe, "benchmarks": Benchmark}
@@ -212,48 +209,44 @@ class Experiment:
 
     @cached_property
     def predictions(self) -> list[tuple[Claim, list[Prediction]]]:
-        """What each claim predicts here, in the order of the file."""
+        """Each claim with its predictions, in the order of the file."""
         levels = {factor: list(options) for factor, options in self.factors.items()}
         return read_predictions(self.claims, self.variants, levels, self.metric, self.baseline)
 
     def is_for(self, profile: str) -> bool:
-        """Whether this profile is large enough for it."""
+        """Whether this profile includes it."""
         return self.from_ is None or PROFILES.index(profile) >= PROFILES.index(self.from_)
 
     def compares(self, label: str, levels: Mapping[str, str]) -> bool:
-        """Whether a claim looks at this variant at these levels."""
+        """Whether a claim compares this variant at these levels."""
         return any(p.looks_at(label, levels) for _, each in self.predictions for p in each)
 
     def written_in(self, label: str) -> tuple[str, Source]:
-        """Where a variant's settings are written: the path above them, and the file."""
+        """The file of a variant's settings, and the path above them."""
         if self.chapter is None:
             return f"variants.{label}.", self.source
         return f"variants.{label}.set.", self.chapter.source
 
     @property
     def _options(self) -> dict[str, Any]:
-        """Where they are written → variants, and the levels of each factor."""
+        """The variants, and the levels of each factor, by the path of their section."""
         return {"variants": self.variants} | {f"factors.{k}": v for k, v in self.factors.items()}
 
     @property
     def _set_paths(self) -> set[str]:
-        """Each path that a variant or a level names."""
+        """Every path that a variant or a level sets."""
         every = [each for options in self._options.values() for each in options.values() if each]
         return {path for paths in every for path in paths}
 
     def varies(self, path: str) -> bool:
-        """Whether a variant or a level replaces this path, or the baseline something above it.
-
-        Below a path that only another variant replaces (a whole model, say) a setting still holds
-        for the baseline.
-        """
+        """Whether a variant or a level sets this path, or the baseline sets a path above it."""
         ours = set(self.variants[self.baseline] or {})
         above = {path[: match.start()] for match in re.finditer(r"\.", path)}
         return path in self._set_paths or bool(above & ours)
 
 
 def experiments() -> dict[str, Path]:
-    """Name → file, by chapter; in each its sweeps of the two tasks come first."""
+    """Name → file, by chapter; `g2p` and `text` come first in each."""
     return {
         f"{chapter}/{path.stem}": path
         for chapter in CHAPTERS
@@ -266,7 +259,7 @@ def experiments() -> dict[str, Path]:
 
 
 def find(word: str) -> dict[str, Path]:
-    """Experiments by name: one, those of a chapter, or a file of the user's own."""
+    """Name → file of an experiment, of all experiments of a chapter, or of a user's own file."""
     known = experiments()
     if word in known:
         return {word: known[word]}
@@ -286,8 +279,8 @@ def find(word: str) -> dict[str, Path]:
 
 
 def chosen(words: Collection[str], profile: str) -> tuple[list[str], list[str]]:
-    """The experiments that words ask for, without words all; and those of a named chapter that are
-    too large for this profile."""
+    """The experiments that these words name (default: all), and those that the profile leaves out
+    of a chapter."""
     asked: dict[str, None] = {}
     left_out: dict[str, None] = {}
     for word in words or CHAPTERS:
@@ -302,7 +295,7 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def _name(path: Path) -> str:
-    """Of one of our experiments with its chapter; of a user's file without its folder."""
+    """`norm/g2p` for our own experiments; the stem of a user's file."""
     if path.is_relative_to(FOLDER / "experiments"):
         return "/".join(path.with_suffix("").parts[-2:])
     return re.sub(r"[^\w.-]", "_", path.stem)[:100]
@@ -324,7 +317,7 @@ def _experiment(name: str, text: str, file: str, chapter: Chapter | None) -> Exp
 def _with_variants(
     written: Mapping[str, Any], chapter: Chapter | None
 ) -> tuple[dict[str, Any], Chapter | None]:
-    """An experiment's keys with its variants' settings, and the chapter they are of, if any."""
+    """An experiment's keys with its variants filled in; and the chapter, if it declares them."""
     values = {"from_" if key == "from" else key: value for key, value in written.items()}
     if isinstance(own := values.get("variants"), Mapping) or chapter is None:
         if chapter is not None and chapter.baseline in (own or ()):

@@ -1,13 +1,11 @@
-"""Fair variants: the same settings are tried for each, and each goes on with its best.
+"""Tuning: every variant tries the same grid and gets its best setting.
 
 An experiment's `tune` names a grid. Every variant, at each level of the factors, trains with every
-setting of it that it has, equally long, with seeds that are never reported. The setting of lowest
-validation loss is chosen; where that is the first or the last value of the grid, the choice is
-marked (`at_edge`).
+setting of the grid, with seeds that are never reported. The setting of lowest validation loss is
+chosen, and marked (`at_edge`) if it is at an end of the grid.
 
-What was chosen is kept with its scores: in the results folder that tried it, and for our own
-experiments in `ablations/tuned/`, which every other folder goes by. A choice holds for its regime
-alone: all that decides a variant's numbers but what was tuned.
+Choices are saved in the results folder; those for our own experiments are committed to
+`ablations/tuned/`. A choice holds for one regime: a digest of all settings that were not tuned.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ class _File:
     choices: list[Any]
 
 
-# What is tried.
+# The grid.
 
 
 def settings_in(grid: Grid) -> list[Setting]:
@@ -87,16 +85,16 @@ def tuning_trials(variant: Trial, experiment: Experiment) -> list[Trial]:
 
 
 def regime(variant: Trial, experiment: Experiment) -> str:
-    """Twelve hex digits of what a variant is, with the grid's first setting for what is tuned."""
+    """The digest of a variant's settings, with the grid's first values for the tuned ones."""
     grid = grid_of(variant, experiment.tune)
     return variant.with_settings(settings_in(grid)[0], experiment).settings
 
 
-# What is chosen.
+# The choice.
 
 
 def losses_of(trials: Sequence[Trial], results: Results) -> list[Tried]:
-    """What the trials of one variant have come to, in the order of the grid."""
+    """The losses of one variant's trials by setting, in the order of the grid."""
     found: dict[str, Tried] = {}
     for trial in trials:
         new = {"set": dict(trial.tuned), "losses": []}
@@ -146,7 +144,7 @@ def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
 
 
 def untried(choice: Choice, variant: Trial, grid: Grid) -> list[Setting]:
-    """Settings of a grid that a variant has and that this choice was made without."""
+    """The settings of a variant's grid that this choice did not try."""
     known = {canonical_json(each["set"]) for each in choice.tried}
     return [
         each for each in settings_in(grid_of(variant, grid)) if canonical_json(each) not in known
@@ -161,23 +159,23 @@ def in_words(choice: Choice) -> str:
     return f"{quoted(choice.place)} {chosen} (loss {loss:.4g}){edge}"
 
 
-# What is kept.
+# Files.
 
 
 def committed(name: str, profile: str) -> Path:
-    """The file of the choices for one of our experiments."""
+    """The file of the committed choices for one of our experiments."""
     return FOLDER / "tuned" / profile / f"{name}.yaml"
 
 
 def kept(results: Results, name: str) -> Path:
-    """The file of the choices that a results folder has made for an experiment."""
+    """The file of a results folder's choices for an experiment."""
     return results.root / "tuned" / f"{name}.yaml"
 
 
 def choices(
     experiment: Experiment, variants: Sequence[Trial], profile: str, results: Results | None
 ) -> dict[str, Choice]:
-    """Place → what was chosen for it in its regime; what its folder chose comes first."""
+    """Place → the choice for its regime; those of the results folder override committed ones."""
     files = [committed(experiment.name, profile)] if experiment.name in experiments() else []
     files += [] if results is None else [kept(results, experiment.name)]
     known = {
@@ -202,12 +200,12 @@ def read_choices(path: Path) -> list[Choice]:
 
 
 def keep_choices(results: Results, name: str, made: Sequence[Choice]) -> Path:
-    """Write them beside what was chosen in this folder for other regimes."""
+    """Add these choices to the folder's file, which keeps those for other regimes."""
     path = kept(results, name)
     held = read_choices(path) if path.exists() else []
     held = list({(each.place, each.regime): each for each in [*held, *made]}.values())
     plain = {"seeds": list(TUNING), "choices": [asdict(choice) for choice in held]}
-    plain = json.loads(json.dumps(plain))  # no object twice, which YAML would write as an alias
+    plain = json.loads(json.dumps(plain))  # YAML would write shared objects as aliases
     write_atomic(path, yaml.dump(plain, Dumper=_Quoting, sort_keys=False, allow_unicode=True,
                                  width=100, default_flow_style=None))  # fmt: skip
     return path

@@ -1,7 +1,7 @@
-"""What a worker does with a job's payload: train and evaluate trials, or run a benchmark.
+"""The functions that jobs call: train and evaluate trials, or run a benchmark.
 
-A record must hold what its id and its stamps say. So data and source files are compared with the
-payload before anything is computed, and the files again before the result is handed over.
+Data and source files are compared with the payload before anything is computed, and the files
+again before the result is returned.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ Asked = dict[str, Any]
 def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
     """Trial → its record: trained and evaluated, or only evaluated from its weights.
 
-    Trials that are to be trained differ in their seed alone, and are trained as one model. Told to
-    stop, this raises `Stopped` while it trains: one trial goes on from its checkpoint the next
-    time, several begin again. After that it gives the records with what is measured by then.
+    Several new trials are trained as one model. A request to stop raises `Stopped` during training;
+    later it ends the measuring, and the records have what was measured by then.
     """
     asked = payload["trials"]
     stamps = [stamp for each in asked for stamp in (each["code"], *each["sources"].values())]
@@ -70,7 +69,7 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
 def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopRequest) -> Record:
     clock = time.perf_counter()
     device, devices = torch.device(payload["device"]), payload["devices"]
-    if devices > 1:  # each has a thread of its own, and measures are taken as on one
+    if devices > 1:  # each device has one thread
         torch.set_num_threads(1)
     is_new = asked["record"] is None
     record = new_record(payload, asked) if is_new else Record.from_dict(asked["record"])
@@ -125,7 +124,7 @@ def _model_of(asked: Asked, device: torch.device) -> nn.Module:
 
 
 def new_record(payload: Payload, asked: Asked) -> Record:
-    """What is known of a trial before it is trained."""
+    """The record of a trial before it is trained."""
     record = Record(
         asked["trial"], "ok", asked["config"], trained=asked["trained"], **asked["counts"]
     )
@@ -141,7 +140,7 @@ def new_record(payload: Payload, asked: Asked) -> Record:
 
 
 def _end(record: Record, training: Training) -> None:
-    """Take over how a training ended, and what it has read."""
+    """Copy the outcome and the measurements of a training."""
     record.status, record.reason = training.status, training.reason
     record.measurements += training.measurements
 
@@ -149,8 +148,8 @@ def _end(record: Record, training: Training) -> None:
 def train_rank(
     payload: Payload, report: Report, notice: StopRequest
 ) -> tuple[Training, float] | None:
-    """What each process does of those that train a trial together: the training, and the seconds
-    before this stretch; None where it was told to stop."""
+    """One process of several that train a trial together: the training, and its earlier seconds;
+    None if it was told to stop."""
     (asked,) = payload["trials"]
     import_parts(payload)
     check_data(asked)
@@ -169,13 +168,12 @@ def _weights_of(payload: Payload, asked: Asked) -> Path:
 
 
 def _stamp(asked: Asked) -> dict[str, str]:
-    """Whose the weights are."""
+    """The stamp of a trial's weights."""
     return {"trial": asked["trial"], "code": short(asked["code"])}
 
 
 def _checkpoint_of(payload: Payload, asked: Asked) -> tuple[Path, dict[str, str]]:
-    """Where a trial's checkpoint is, and what it must have been made with to be gone on from, on
-    any number of devices."""
+    """The path of a trial's checkpoint, and the stamp that it needs to be resumed."""
     made_on = {"device": torch.device(payload["device"]).type, "torch": torch.__version__}
     return Path(payload[f"unfinished {asked['trial']}"]), _stamp(asked) | made_on
 
@@ -187,7 +185,7 @@ def _measure(
     device: torch.device,
     notice: StopRequest,
 ) -> None:
-    """Take what is asked; a measure that fails is noted, and the next run tries it again."""
+    """Take the measurements; a source that fails is noted, and the next run tries it again."""
     config, task = asked["config"], _task_of(asked)
     for name, made_by in asked["sources"].items():
         part = discover().build(name)
@@ -225,7 +223,7 @@ def _run_pack(
     pack = Pack(models, _task_of(asked[0]), settings, seeds, device)
     trainings = pack.run(report, notice)
     share = (time.perf_counter() - begun) / len(asked)
-    del pack  # and the weights and moments of all lanes
+    del pack  # frees the weights and moments of all replicas
     for each, record, model, training in zip(asked, records, models, trainings, strict=True):
         begun = time.perf_counter()
         _end(record, training)
@@ -267,7 +265,7 @@ def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
 
 
 def _place(device: torch.device) -> dict[str, Any]:
-    """Where numbers are computed."""
+    """The device and libraries that compute the numbers."""
     return {
         "torch": torch.__version__,
         "numerics": numerics(device),
@@ -278,14 +276,14 @@ def _place(device: torch.device) -> dict[str, Any]:
 
 
 def import_parts(payload: Payload) -> None:
-    """Have the user's own parts registered."""
+    """Import the user's modules, which register components."""
     for module in payload["imports"]:
         importlib.import_module(module)
     note_loaded()
 
 
 def check_data(asked: Asked) -> None:
-    """Refuse data that is not what the trial's id was made of."""
+    """Changed if the data is not that of the trial's id."""
     config = asked["config"]
     try:
         is_same = identity_of(config, asked["trained"]) == asked["trial"]
@@ -296,7 +294,7 @@ def check_data(asked: Asked) -> None:
 
 
 def check_code(stamps: Iterable[Mapping[str, str]]) -> None:
-    """Refuse source files, or code that was loaded from them, that are not what the job says."""
+    """Changed if source files, or the code loaded from them, are not those of the stamps."""
     looks = changed, loaded_otherwise
     files = sorted({name for made_by in stamps for look in looks for name in look(made_by)})
     if files:

@@ -21,8 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Spot:
-    """One place where a prediction is measured: levels of the factors, coordinates, and the
-    position along its factor."""
+    """Where a prediction is measured: levels of factors, coordinates, and the value of `along`."""
 
     factors: str
     coordinates: dict[str, Any]

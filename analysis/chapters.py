@@ -27,7 +27,7 @@ INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characte
 
 
 def chapter_of(entry: Mapping[str, Any]) -> str:
-    """The first part of an experiment's name, or else its first claim's chapter, or nothing."""
+    """The chapter in an experiment's name, or else the one of its first claim, or nothing."""
     chapter, slash, _ = str(entry["name"]).partition("/")
     if not slash and entry["claims"]:
         prefix = entry["claims"][0]["id"].partition(".")[0]
@@ -107,8 +107,7 @@ def _costs(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Tokens/s and memory at the greatest length that every variant reaches, and the time of a
-    training step at each length with its ratio to the baseline's; the largest batch counts."""
+    """Tokens/s and memory at the greatest length that all variants reach, and times by length."""
     places = pd.DataFrame(speeds["coordinates"].tolist(), index=speeds.index)
     places = places.reindex(columns=["length", "position", "batch", "pass", "cache"])
     frame = speeds.join(places).sort_values("batch", kind="stable")

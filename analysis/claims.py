@@ -251,8 +251,7 @@ def lines(claim: Row, evidence: Evidence) -> list[str]:
 
 
 def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """`loss: none − sinusoidal +0.41 nats/token (0.38 to 0.44); predicted at least 0.1`, with names
-    marked."""
+    """`loss: none − sinusoidal +0.41 nats/token (0.38 to 0.44); predicted at least 0.1`."""
     p = finding["prediction"]
     label = title_of(p["metric"], metrics)
     places = {**(p.get("factors") or {}), **(p.get("coordinates") or {})}

@@ -28,7 +28,7 @@ IDENTICAL, INCOMPARABLE, ONE_SIDED = "identical", "not comparable", "one side on
 DIFFERS = "differs"  # counts have no spread, so any difference is one
 CHANGED = (stats.BETTER, stats.WORSE, DIFFERS, stats.FASTER, stats.SLOWER)
 SERIOUS = ("data", "metric", "machine")  # numbers that differ in one of these cannot be compared
-MOST = 20  # lines of one kind in the terminal; --json has all of them
+MOST = 20  # lines of one kind in the terminal
 PLACE = ["experiment", "variant", "factors", "metric", "where"]
 NOTHING = (math.nan, math.nan)
 
@@ -163,8 +163,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _times(a: Evidence, b: Evidence) -> list[Row]:
-    """Ratios to the baseline's time that both folders have, if they come from one machine; no
-    interval is narrower than the noise of both sessions."""
+    """The time ratios that both folders have; no interval is narrower than both sessions' noise."""
     ours, theirs = (
         side.speeds[(side.speeds["verdict"] != SAME) & (side.speeds["n"] > 0)].drop_duplicates(
             PLACE
@@ -280,5 +279,5 @@ def _name(row: Row) -> str:
 
 
 def _capped(found: list[str]) -> list[str]:
-    more = [f"  and {len(found) - MOST} more: --json has them all"] if len(found) > MOST else []
+    more = [f"  and {len(found) - MOST} more"] if len(found) > MOST else []
     return found[:MOST] + more

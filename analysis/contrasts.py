@@ -27,21 +27,21 @@ HIGHER, LOWER = "higher", "lower"
 """Marks for untrained models, whose numbers are neither good nor bad."""
 DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
 OF_VARIANT = [
-    *("parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n"),
-    *("failures", "tuned_to"),
-]
+    "parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n",
+    "failures", "tuned_to",
+]  # fmt: skip
 """Columns that a contrast repeats for its baseline, as `baseline_mean` and so on."""
 VARIANTS = [
-    *("experiment", "variant", "factors", "name", "baseline", "task"),
-    *("metric", "split", "metric_title", "unit", "better", "matters"),
+    "experiment", "variant", "factors", "name", "baseline", "task",
+    "metric", "split", "metric_title", "unit", "better", "matters",
     *OF_VARIANT,
-    *("planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial"),
-]
+    "planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial",
+]  # fmt: skip
 CONTRASTS = [
     *VARIANTS[:12],
-    *("trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT)),
-    *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note"),
-]
+    "trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT),
+    "n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,7 @@ def mostly_stuck(outcomes: Iterable[str]) -> bool:
 
 
 def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd.DataFrame:
-    """The final value of a metric in each trial, whatever its outcome; values at coordinates (a
-    longer input, one bucket) do not count."""
+    """The final value of a metric in each trial, whatever its outcome, without coordinates."""
     final = loaded.final
     is_own = (final["experiment"] == experiment) & (final["metric"] == metric)
     own = final[is_own & final["split"].isin(("", split)) & (final["where"] == "")]
@@ -219,8 +218,7 @@ def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float6
 
 
 def word_of(n: int, low: float, high: float, better: str, matters: float) -> str:
-    """The mark of a difference: better or worse if its 95 % interval excludes 0, a tie if it lies
-    within what matters, else not resolved."""
+    """Better or worse if the 95 % interval excludes 0, a tie if it lies within what matters."""
     if n < stats.LEAST:
         return stats.FEW
     if low > 0 or high < 0:

@@ -1,5 +1,4 @@
-"""Read a results folder into two tidy frames: a row for each planned trial, and one for each
-measurement.
+"""Read a results folder into two tidy frames: a row for each planned trial or measurement.
 
 A record that cannot be used is reported with the reason, and the others are used.
 """
@@ -33,9 +32,9 @@ TRIAL = [*VARIANT, "seed", "trial"]
 OUTCOME = [*TRIAL, "settings", "outcome", "reason", "parameters", "flops_per_token", "missing"]
 OUTCOME += ["numerics"]
 PLAIN = [
-    *("source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial"),
-    *("samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates"),
-]
+    "source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial",
+    "samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates",
+]  # fmt: skip
 """Fields of a measurement that become columns; of `baseline`, that is `baseline_trial`."""
 COLUMNS = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
 
@@ -159,8 +158,7 @@ def scores(
 def by_step(
     loaded: Loaded, variant: Variant, metric: str, split: str, at: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """The measurements of a metric along training (`seed`, `step`, `value`), of trials that ended
-    well."""
+    """A metric along training (`seed`, `step`, `value`), of trials with status ok."""
     frame = loaded.of_metric(variant[0], metric)
     is_own = (frame["variant"] == variant[1]) & (frame["factors"] == variant[2])
     is_there = frame["split"].isin(("", split)) & (frame["where"] == where_of(at))

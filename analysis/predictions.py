@@ -127,8 +127,7 @@ def _level(case: Case, p: Any, units: Sequence[int]) -> Found:
 
 
 def _unless_moving(case: Case, p: kinds.Equal, found: Found, seeds: Sequence[int]) -> Found:
-    """Withhold the verdict if the difference still moves: by more than half the margin over the
-    last third of the steps."""
+    """Withhold the verdict if the last third of the steps moved the difference by half a margin."""
     if case.metric["repeats"] != "seeds":
         return found
     spot, moved = case.spots[0], []
@@ -234,8 +233,7 @@ def _ratio(case: Case, p: kinds.Ratio, units: Sequence[int]) -> Found:
 
 
 def _time_ratio(case: Case, p: kinds.Ratio, _: Sequence[int]) -> Found:
-    """Log ratios by process, never narrower than the A/A interval of the session; without another
-    variant, to the baseline of the session."""
+    """The ratio to `than`, or to the session's baseline; no narrower than the A/A interval."""
     logs, floor = case.log_ratios(p.variants[0], case.spots[0])
     if p.than is not None:
         other, other_floor = case.log_ratios(p.than, case.spots[0])

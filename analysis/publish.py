@@ -25,10 +25,10 @@ from analysis.wording import plain
 RECORDS, FINDINGS, MANIFEST = "records.zip", "findings.md", "published.json"
 MOST = 30 * 2**20  # bytes
 HEADLINES = (
-    *("position.needed", "position.alibi-longer", "norm.post-needs-warmup", "heads.more-than-one"),
-    *("scale.growth", "smoothing.likelihood", "recurrent.bottleneck", "recurrent.training-speed"),
-    *("cost.memory", "train.residual"),
-)
+    "position.needed", "position.alibi-longer", "norm.post-needs-warmup", "heads.more-than-one",
+    "scale.growth", "smoothing.likelihood", "recurrent.bottleneck", "recurrent.training-speed",
+    "cost.memory", "train.residual",
+)  # fmt: skip
 """The claims shown in the README if they are decided: one or two for each axis."""
 
 
@@ -113,12 +113,6 @@ def packed(results: Results) -> bytes:
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             file.writestr(entry, read_file(path))
     return held.getvalue()
-
-
-def unpack(reference: Path, to: Path) -> None:
-    """Unpack published records into a results folder."""
-    with zipfile.ZipFile(reference / RECORDS) as file:
-        file.extractall(to)
 
 
 def headlines(evidence: Evidence) -> str:

@@ -1,5 +1,4 @@
-"""Tables with full precision in CSV and readable digits in Markdown, LaTeX and HTML, and one tidy
-file of every measurement."""
+"""Tables as CSV with full precision, as Markdown, LaTeX and HTML; and all measurements as CSV."""
 
 from __future__ import annotations
 

@@ -25,18 +25,18 @@ TOKENS = "tokens"  # a fixed number of tokens, which determines the batch at eac
 WALKED = ("length", "position")  # coordinates that a curve can follow
 FEWEST = 3  # points of a curve
 COLUMNS = [
-    *("experiment", "task", "variant", "factors", "name", "baseline", "seed", "trial", "metric"),
-    *("metric_title", "where", "coordinates", "compared_with", "session", "machine", "noisy"),
-    *("n", "ratio", "low", "high", "logs", "floor"),
-    *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
-    *("peak_memory", "baseline_peak_memory", "tokens_per_second"),
-]
+    "experiment", "task", "variant", "factors", "name", "baseline", "seed", "trial", "metric",
+    "metric_title", "where", "coordinates", "compared_with", "session", "machine", "noisy",
+    "n", "ratio", "low", "high", "logs", "floor",
+    "seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason",
+    "peak_memory", "baseline_peak_memory", "tokens_per_second",
+]  # fmt: skip
 CURVE = ["experiment", "factors", "metric", "along", "series"]
 CURVES = [
-    *("experiment", "variant", "factors", "name", "baseline", "metric", "along", "x", "series"),
-    *("value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason"),
+    "experiment", "variant", "factors", "name", "baseline", "metric", "along", "x", "series",
+    "value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason",
     "log_seconds",
-]
+]  # fmt: skip
 
 # --- single places
 
@@ -124,8 +124,7 @@ def log_seconds(group: list[Row]) -> list[float]:
 
 
 def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
-    """The log ratio to the baseline's time of each process, the noise floor, and the reason if
-    there is no ratio."""
+    """Each process's log ratio to the baseline's time, the noise floor, and why there is none."""
     for row in group:
         if not isinstance(row["samples"], list):
             return [], math.nan, str(row["reason"])
@@ -263,8 +262,7 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:
-    """The power of the length by which each curve grows over the longer half of its lengths, with a
-    95 % interval over processes."""
+    """The exponent of each curve over the longer half of its lengths, with a 95 % interval."""
     keys = ["experiment", "factors", "variant", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):

@@ -59,8 +59,7 @@ def printable(value: Any) -> Any:
 
 
 def safe(name: str) -> str:
-    """A unique name for a file or an anchor: `positions--g2p` for `positions/g2p`; a name with
-    other characters than letters, digits and dashes gets a digest."""
+    """A unique name for a file or an anchor: `positions--g2p`; with a digest if it is not plain."""
     parts = [re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in name.lower().split("/")]
     plain_name = "--".join(parts)
     if all(parts) and "/".join(parts) == name and len(name) <= 40:

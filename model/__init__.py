@@ -1,1 +1,1 @@
-"""What is trained: one configurable transformer and its recurrent rivals."""
+"""The models: one configurable transformer, and recurrent models to compare with it."""

@@ -28,7 +28,7 @@ SIMILARITY = Registry("similarity")
 
 @SCALE.register("none")
 class Scale(nn.Module):
-    """1: the softmax meets the raw dot products. Others return another factor, or other queries."""
+    """1: a softmax of the raw dot products. Subclasses change the factor or the queries."""
 
     factor: float = 1.0
 
@@ -83,7 +83,7 @@ class LearnedScale(Scale):
 
 @SIMILARITY.register("dot")
 class Similarity(nn.Module):
-    """qᵀk: long vectors count more. Others change queries and keys, and leave the product."""
+    """qᵀk: long vectors count more. Subclasses change queries and keys before the product."""
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
         return q_BHTK, k_BHSK
@@ -118,7 +118,7 @@ class Infinity(nn.Module):
 
 @MASK.register("zero")
 class Zero(nn.Module):
-    """Hidden scores become 0, and e⁰ = 1: the future still has weight. For a claim."""
+    """Hidden scores become 0, and e⁰ = 1, so the future keeps weight: a mistake, for a claim."""
 
     hides = False
 
@@ -263,10 +263,8 @@ class Fused(Path):
 
 @torch.inference_mode()
 def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """B H T S by the name of what attends; the fused path has nothing to show.
-
-    A recurrent model's attention has one head.
-    """
+    """Module name → attention weights, B H T S, with one head in recurrent models; the fused path
+    has none."""
     named = model.named_modules()
     names: dict[nn.Module, str] = {
         module: name for name, module in named if isinstance(module, Shown)

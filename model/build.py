@@ -123,11 +123,8 @@ def _transformer(
 
 
 def _crossing(mixer: dict[str, Any]) -> dict[str, Any]:
-    """What reads the memory: the mixer itself if it can, else attention with its options.
-
-    Whatever option attention knows by the same name reaches it; others are about a mixer's own
-    sequence, such as how far it sees.
-    """
+    """The mixer that reads the memory: the same one if it can, else attention with the options that
+    both have."""
     if MIXER.component(mixer["name"]).crosses:
         return mixer
     known = {field.name for field in fields(Attention.Config)}
@@ -136,7 +133,7 @@ def _crossing(mixer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tie(tied: str, encoder: Stack | None, decoder: Stack | None, head: Head) -> None:
-    """Let one table serve several embeddings, where their shapes allow it."""
+    """Share one table between embeddings; ConfigError if their shapes differ."""
     if tied == "free":
         return
     source = encoder.embedding.tokens if encoder else None

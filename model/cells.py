@@ -102,7 +102,7 @@ class RNN(Layer, nn.RNN):
 
 @CELL.register("gru")
 class GRU(Layer, nn.GRU):
-    """h = (1 − z) n + z h': z decides what stays, and n is the news (Cho et al. 2014).
+    """h = (1 − z) n + z h': z decides what stays, and n is the new content (Cho et al. 2014).
 
     r and z = σ(W x + b + U h' + c), n = tanh(W x + b + r (U h' + c)), each with its own weights.
     The library resets after the product with U, not before it as the paper does.
@@ -130,8 +130,7 @@ class LSTM(Layer, nn.LSTM):
     @dataclass(frozen=True, kw_only=True)
     class Config(Form):
         forget_bias: float = 0.0
-        """What the forget gate's two biases sum to before training: 1 lets a cell remember from
-        the start (Gers et al. 2000, Jozefowicz et al. 2015)."""
+        """Initial sum of the forget gate's biases; 1 lets it remember (Jozefowicz et al. 2015)."""
 
     gates: ClassVar = ("input", "forget", "cell", "output")
     kept: ClassVar = 2

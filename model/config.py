@@ -61,7 +61,7 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     try:  # even after a problem, so that all of them are listed at once
         made = config(**given)
     except ConfigError as error:
-        # An option that was refused above has its default here, of which nothing is said.
+        # A refused option has its default here: problems with that are not reported.
         refused = [f"{key}=" for key in options.keys() - given.keys()]
         problems += [
             f"{path}.{line}".lstrip(".")
@@ -87,7 +87,7 @@ _LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 class Checked:
-    """A Config that is refused, with all that is wrong, where an option is out of its limits."""
+    """A Config whose constructor raises a ConfigError with all of its `problems`."""
 
     def __post_init__(self) -> None:
         if problems := self.problems():
@@ -210,12 +210,12 @@ class Registry:
         return self.components[name]
 
     def resolve(self, written: Any, path: str = "") -> dict[str, Any]:
-        """The choice with every default written out; ConfigError lists all that is wrong."""
+        """The choice with every default written out; ConfigError lists all problems."""
         name, config = self._read(written, path or self.word)
         return {"name": name, **asdict(config)}
 
     def build(self, written: Any, **given: Any) -> Any:
-        """The component, built from its options and what else of `given` its constructor names."""
+        """Build the component from its options and what its constructor names of `given`."""
         name, config = self._read(written, self.word)
         component = self.components[name]
         given["config"] = config

@@ -36,8 +36,7 @@ def following(
     leaving: Callable[[str], None],
     entering: Callable[[nn.Module, Any], None] = lambda module, given: None,
 ) -> Iterator[list[str]]:
-    """The kinds of the modules at work, the innermost last; `leaving` is called with the innermost
-    whenever another begins or ends."""
+    """The kinds of the running modules, innermost last; `leaving` gets the last as it changes."""
     at_work = [kinds[model]]
 
     def enter(module: nn.Module, given: tuple[Any, ...]) -> None:
@@ -70,7 +69,7 @@ class Cost:
     tokens: int
     """Read, source and target together."""
     kept_bytes: int
-    """What waits for the backward pass, up to the logits and without the weights."""
+    """Saved for the backward pass, up to the logits and without the weights."""
 
     @property
     def flops_per_token(self) -> float:

@@ -20,7 +20,7 @@ HEAD = Registry("head")
 
 @HEAD.register("bare")
 class Head(nn.Module):
-    """The vectors themselves; others make logits of vectors and lengths."""
+    """Returns the vectors; subclasses compute logits."""
 
     per: ClassVar[str | None] = None
     """What has logits: each token, or the whole sequence; None where there are none."""

@@ -1,4 +1,4 @@
-"""Position schemes: how a model learns the position of a token. Here those of the input.
+"""Position schemes at the input of a model; `relative_positions` has those of the attention.
 
 B: sequences, T: positions given now, S: positions of keys, H: heads, D: width of token vectors,
 W: width of position vectors, K: width of a head, F: pairs that turn.
@@ -77,8 +77,8 @@ class InputScheme(Position):
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
         join: Literal["add", "concat"] = "add"
-        """Added to the token vectors (a narrow vector to their first dimensions), or appended to
-        shorter ones, so that both together have d_model dimensions."""
+        """Whether they are added to the first dimensions of token vectors, or appended to shorter
+        token vectors, so that both together have d_model dimensions."""
         every_layer: bool = False
         """Whether they are added again before every block after the first."""
 
@@ -194,8 +194,7 @@ class Learned(FreeWidth):
     @dataclass(frozen=True, kw_only=True)
     class Config(FreeWidth.Config):
         std: float | None = ranged(None, above=0)
-        """Standard deviation of the first values. Left out: as the initial rule draws embeddings,
-        which embedding_scale does not multiply here."""
+        """Standard deviation of initial values. Left out: as the init rule draws embeddings."""
 
     def __init__(self, config: Config, d_model: int, max_len: int) -> None:
         super().__init__(config, d_model)

@@ -81,7 +81,7 @@ class Stack(nn.Module):
 
     @property
     def hides(self) -> bool:
-        """Whether in a causal context no token learns of a later one."""
+        """Whether in a causal context no token depends on later ones."""
         return all(mixer.hides for block in self.blocks for mixer in block.mixers)
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> list[BlockState]:
@@ -135,8 +135,7 @@ class Transformer(nn.Module):
         embedding_norm: bool = False
         """Whether a norm follows the embedding."""
         segments: int = ranged(0, least=0)
-        """Trained vectors for parts of the source, such as BERT's two sentences; a batch that names
-        no segments is all of the first."""
+        """Trained vectors for parts of the source, such as BERT's two sentences."""
         final_norm: bool | None = None
         """Whether a stack ends in a norm. Left out: as the residual component has it."""
         causal_encoder: bool = False
@@ -188,8 +187,8 @@ class Transformer(nn.Module):
         self.decoder = decoder
         self.head = head
         self.causal_encoder, self.causal_decoder = causal_encoder, causal_decoder
-        # Whether what was said of a token stays true when more follow. If not, only the tokens are
-        # kept, and each step reads all of them again.
+        # Whether a token's output stays the same when more tokens follow, so that states can be
+        # kept. If not, each step reads all tokens again.
         self.goes_on = causal_decoder and decoder is not None and decoder.hides
 
     def forward(self, batch: Batch) -> Tensor:

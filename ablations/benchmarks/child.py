@@ -23,6 +23,7 @@ import psutil
 import torch
 
 from ablations.measurement import MEASUREMENT
+from ablations.store.words import first_line
 from ablations.tasks import TASK
 from ablations.train.config import OPTIMIZER, SCHEDULE
 from model.build import REGISTRIES
@@ -44,7 +45,7 @@ def in_child(
     registries = (*REGISTRIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
     modules = {part.__module__ for registry in registries for part in registry.components.values()}
     index = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
-    # By pickle itself: torch's way would share the memory of tensors with this process.
+    # Pickled here: torch's own pickling would share the memory of tensors with this process.
     payload = pickle.dumps((work, torch.get_num_threads(), index))
     reader, writer = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(sorted(modules), payload, writer), daemon=True)
@@ -83,7 +84,7 @@ def _run(modules: list[str], payload: bytes, pipe: Connection) -> None:
         limit_memory()
         value = pickle.dumps(work(lambda *progress: pipe.send(("progress", *progress))))
     except Exception as error:
-        reason = in_a_line(error)
+        reason = first_line(error)
     server = psutil.Process(os.getppid()).cpu_times()
     spent = {os.getpid(): time.process_time(), os.getppid(): server.user + server.system}
     pipe.send(("done", value, reason, spent))
@@ -99,10 +100,6 @@ def _without_main() -> Any:
         sys.modules["__main__"] = main
 
 
-def in_a_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
-
-
 def limit_memory() -> None:
     """Make an allocation beyond the free memory fail, before the kernel kills a process."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
@@ -115,7 +112,7 @@ def limit_memory() -> None:
 
 
 def peak_bytes(call: Callable[[], Any], device: torch.device) -> int:
-    """The most that a call adds to what this process holds."""
+    """The peak memory that a call adds to this process."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
         torch.accelerator.reset_peak_memory_stats(device)

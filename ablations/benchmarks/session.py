@@ -20,10 +20,11 @@ from typing import Any
 import psutil
 import torch
 
-from ablations.benchmarks.child import Report, cpu_seconds, in_a_line, in_child
+from ablations.benchmarks.child import Report, cpu_seconds, in_child
 from ablations.measurement import Benchmark, Place
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
+from ablations.store.words import first_line
 from ablations.tasks.task import load_task
 from ablations.train.device import device_name
 from model.config import Checked, ranged
@@ -39,22 +40,21 @@ class TimingConfig(Checked):
 
     processes: int = ranged(3, least=1)
     blocks: int = ranged(5, least=2)
-    """In each process, of calls that are not slow."""
+    """Blocks in each process."""
     slow_blocks: int = 2
-    """The same of those that are, at most."""
+    """Blocks of a slow call, at most."""
     warmup: int = ranged(3, least=1)
-    """Calls of each candidate before the first block; two of a slow call, whose first may only have
-    loaded or compiled."""
+    """Calls of each candidate before the first block; a slow call has two at most."""
     sample_seconds: float = 0.02
     """A sample repeats a quick call until it takes about this long."""
     cap_seconds: float = 60.0
-    """At one point no new block is begun after this, in all processes together."""
+    """After this long at one point, in all processes together, no block begins."""
     call_seconds: float = 10.0
-    """A call that takes longer is not timed: that point is a time-out."""
+    """A call that takes longer is a time-out and is not timed."""
     longest: int | None = None
-    """Points beyond this, along the coordinate that is walked, are left out."""
+    """Points with a larger value of the coordinate `along` are left out."""
     lengths: int | None = ranged(None, least=2)
-    """So many points along it, the first and the last among them."""
+    """At most so many values of that coordinate, from the first to the last."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Warm:
     """Seconds of the calls before the first block."""
 
     first: float
-    """The very first, with all that it loads or compiles."""
+    """The first call, with loading and compiling."""
     call: float
-    """The shortest."""
+    """The shortest call."""
 
 
 def synchronise(device: torch.device) -> None:
@@ -87,8 +87,7 @@ def run_blocks(
     seed: int = 0,
     report: Report = lambda fraction, note: None,
 ) -> dict[str, list[float]]:
-    """Seconds a call, one sample a block: sample i of all is from block i, and a slow candidate
-    has samples of the first blocks alone."""
+    """Seconds of a call: one sample for each block; a slow candidate stops after a few blocks."""
     repeats = {
         name: max(1, math.ceil(config.sample_seconds / max(warm[name].call, 1e-9)))
         for name in calls
@@ -123,7 +122,7 @@ NOISY = 0.05  # of the cores' time: more work of other programs flags a session
 
 @dataclass
 class Watch:
-    """The work of this process, of its children and of other programs, from here to `state`."""
+    """Measures the work of this process, its children and other programs until `state`."""
 
     begun: float = field(default_factory=time.monotonic)
     busy: float = field(default_factory=lambda: _busy())
@@ -196,7 +195,7 @@ def time_session(
     found: list[list[Point]] = []
     failures: list[str] = []
     for number in range(config.processes):
-        # The first process finds out who is not to be timed.
+        # Later processes skip what the first could not time.
         left = [point.left for point in found[0]] if found and found[0] else [{} for _ in ordered]
         process = _Process(benchmark, configs, ordered, left, config, device)
 
@@ -223,7 +222,7 @@ def time_session(
 
 
 def _series(at: Place, benchmark: Benchmark) -> dict[str, Any]:
-    """All coordinates but the one that is walked; a budget of tokens decides the batch too."""
+    """The coordinates that stay the same along a curve."""
     walked = (benchmark.along, "batch") if TOKENS in at else (benchmark.along,)
     return {name: value for name, value in at.items() if name not in walked}
 
@@ -297,9 +296,9 @@ class _Process:
 
 
 def _reason(error: Exception) -> str:
-    words = in_a_line(error)
+    words = first_line(error)
     is_memory = isinstance(error, MemoryError) or "alloc" in words or "out of memory" in words
-    return f"out of memory: {words}"[:200] if is_memory else words
+    return f"out of memory: {words}" if is_memory else words
 
 
 def _measurements(

@@ -1,4 +1,4 @@
-"""What is timed: a model in training or forward, its first mixer, decoding, and padding.
+"""Benchmarks of a model's step, its first mixer, decoding, generation and padding.
 
 B: sequences, T: target positions, S: source positions, D: d_model, V: vocabulary.
 """
@@ -32,8 +32,7 @@ PASSES: dict[str, tuple[str, ...]] = {"pass": ("forward", "training")}
 DECODING: dict[str, tuple[str, ...]] = {"cache": (KEPT, ANEW)}
 
 
-def seconds(label: str) -> Metric:
-    return Metric("s", "lower", label, repeats="processes")
+seconds = partial(Metric, "s", "lower", repeats="processes")
 
 
 @MEASUREMENT.register("throughput")
@@ -128,7 +127,7 @@ def mixer_of(model: nn.Module) -> Mixer:
 class Decode(Benchmark):
     """One more token after `position` others.
 
-    `cache: anew` reads all of them for it, which is also what a prompt of that length takes.
+    `cache: anew` reads all of them again, as a prompt of that length is read.
     """
 
     metrics: ClassVar = {"latency": seconds("time of the next token")}
@@ -151,8 +150,7 @@ class Decode(Benchmark):
 
 @MEASUREMENT.register("generation")
 class Generation(Benchmark):
-    """Greedy generation of `length` tokens without an early end; tokens are not read on the way, so
-    that the device never waits."""
+    """Greedy generation of `length` tokens, without an early end or waiting for the device."""
 
     metrics: ClassVar = {"generation_time": seconds("time of a text")}
     places: ClassVar = {"length": [64], "batch": [1], "cache": [KEPT]}
@@ -182,7 +180,7 @@ class Generation(Benchmark):
 def _writer(
     config: dict[str, Any], task: Task, device: torch.device, capacity: int, batch: int
 ) -> tuple[Any, Callable[[], Decoding], Tensor]:
-    """A model, a call that begins a text, and tokens to go on from."""
+    """A model, a call that begins a text, and tokens to feed it."""
     model, tokens = untrained(config, task, device), random_tokens(batch)
     source = None if task.source_size is None else tokens(task.source_size, SOURCE).to(device)
     given_BT = tokens(task.target_size, capacity).to(device)
@@ -195,9 +193,9 @@ TOKENS = 2048  # of a batch, about
 
 @MEASUREMENT.register("padding")
 class Padding(Benchmark):
-    """A pass over real training batches, padded to each one's own longest input or to that of all.
+    """A forward pass over training batches, padded to their own longest input or to that of all.
 
-    Both are timed with the baseline on batches padded to their own longest.
+    The baseline's batches are always padded to their own longest input.
     """
 
     metrics: ClassVar = {"padded_time": seconds("time of a pass")}
@@ -242,6 +240,6 @@ def padded(batch: Batch, target: int, source: int) -> Batch:
 
 
 def _read(model: nn.Module, call: Callable[[], Any]) -> None:
-    """The call in evaluation mode, without gradients and without an answer."""
+    """Run the call in evaluation mode without gradients, and drop its answer."""
     with evaluating(model), torch.inference_mode():
         call()

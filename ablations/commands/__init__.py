@@ -1,7 +1,4 @@
-"""The program `ablations`: its commands, and how their words are read.
-
-Heavy imports wait until a command needs them.
-"""
+"""The command-line program: its commands and their arguments. Slow imports wait until needed."""
 
 from __future__ import annotations
 
@@ -94,11 +91,11 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str, tuple[s
         ("--to curves",),
     ),
 }  # fmt: skip
-"""Each with what it calls, its ARGUMENTS, its meaning and how people call it."""
+"""Command → its function, its ARGUMENTS, its help and examples."""
 
 
 def parsers() -> tuple[Parser, Mapping[str, Parser]]:
-    """The program, and each of its commands."""
+    """The parser of the program, and the parser of each command."""
     program = Parser(
         prog="ablations",
         description="Does this piece of the transformer matter? Run experiments, read the answers.",
@@ -137,8 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_descriptors() -> None:
-    """Open /dev/null on any closed standard descriptor: the next file to be opened would take its
-    place, and what a library prints would be written into that file."""
+    """Open /dev/null on closed standard descriptors, or output would go to the next opened file."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -25,12 +25,12 @@ from model.generate import Generator, Question, greedy
 from model.heads import Classes, last
 from model.layers import evaluating
 
-LONGEST = 2000  # tokens: every weight is written out, and there are as many as its square
+LONGEST = 2000  # tokens: the attention weights need memory for its square
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer in words, its probability, and the attention from what was written to the input."""
+    """An answer in words, its probability, and the attention of its tokens to the input."""
 
     text: str
     probability: float
@@ -41,7 +41,7 @@ class Reply:
     """The next best answer and its probability, where one position's logits are the answer."""
 
     def looked_at(self) -> list[tuple[str, str, float]]:
-        """For each token that was written the symbol that it looked at most, and how much."""
+        """For each written token, the symbol with the largest weight, and that weight."""
         found = []
         for token, row in zip(self.written, self.weights or [], strict=False):
             weight, symbol = max(zip(row, self.read, strict=True))
@@ -50,7 +50,7 @@ class Reply:
 
 
 def answer(record: Record, results: Results, text: str) -> Reply:
-    """Ask a trial's checkpoint; a ConfigError says in one line why it cannot be asked."""
+    """Let a trial's model answer; ConfigError if it cannot."""
     trial = f"trial {record.id}"
     if record.status == "diverged":
         raise ConfigError([f"{trial} diverged ({record.reason}): it answers nothing"])
@@ -105,7 +105,7 @@ def _write(model: nn.Module, task: Task, question: Question, read: list[str]) ->
 
 @torch.inference_mode()
 def _read_off(model: nn.Module, task: Task, question: Question, read: list[str]) -> Reply:
-    """The likeliest label at the last position, or class."""
+    """The likeliest class, or the likeliest label at the last position."""
     tokens = question.source if question.prompt is None else question.prompt
     assert tokens is not None
     batch = Batch(tokens, inputs=question.prompt, source=question.source)

@@ -1,4 +1,4 @@
-"""The arguments of all commands, and what they stand for."""
+"""The arguments of all commands, and the plan, folder and machine that they name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
 
 
 def seeds(text: str) -> list[int]:
-    """`5`: the first five of the reported seeds; `300-304`, `300,302` or both: these."""
+    """`5`: the first five reported seeds; `300-304,307`: these seeds."""
     if re.fullmatch(r"\d{1,15}", text):
         if not 1 <= int(text) <= len(DECIDING):
             example = f"one seed by its number: {text}-{text}"
@@ -117,7 +117,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def names_of(options: Namespace) -> list[str]:
-    """The experiments that are named, and those that decide the claims that are named."""
+    """The named experiments, and those that decide the named claims."""
     if not options.claim:
         return list(options.names)
     profile = getattr(options, "profile", PROFILES[-1])
@@ -159,8 +159,7 @@ def plan_of(options: Namespace) -> Plan:
 
 @contextlib.contextmanager
 def planning(options: Namespace) -> Iterator[tuple[list[str], list[str]]]:
-    """The named experiments, and a note where some are left out; names are checked before anything
-    heavy is loaded."""
+    """The named experiments, and notes; mistakes in names are found before slow imports."""
     find_profile(options.profile)
     words = names_of(options)
     asked, left_out = chosen(words, options.profile)
@@ -172,7 +171,7 @@ def planning(options: Namespace) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def import_modules(options: Namespace) -> None:
-    """The user's own components register themselves."""
+    """Import the user's modules, which register components."""
     if options.imports and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for good: workers search the same path
     for module in options.imports:

@@ -1,7 +1,6 @@
-"""clean: what a results folder no longer needs, listed; with --yes, deleted.
+"""clean: lists the files that a results folder no longer needs; --yes deletes them.
 
-Only plain files of the folder's own layout are named: a link is neither followed nor deleted. The
-weights of a trained trial stay, planned or not: later evaluations need them.
+Links are neither followed nor deleted. Weights of trained trials stay, for later evaluations.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ def act(options: Namespace) -> int:
 
 
 def litter(results: Results) -> Iterator[Litter]:
-    """Every file of the folder that nobody needs any more."""
-    # Files first: whoever writes a checkpoint has planned and leased its trial before.
+    """Every file that is no longer needed."""
+    # List files before leases: a trial is leased before its checkpoint is written.
     checkpoints, leases = _files(results.checkpoints), _files(results.root / "leases")
     live = {lease.name for lease in Leases(results.root / "leases").live()}
     entries = results.read_plan()["experiments"].values()
@@ -82,7 +81,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _past_use(path: Path, is_planned: bool, results: Results) -> str | None:
-    """Why a checkpoint that nobody is working with can go; None if it cannot."""
+    """Why a checkpoint without a live lease can be deleted; None if it cannot."""
     trial, _, kind = path.name.partition(".")
     is_weights = kind.startswith("safetensors")
     if (is_weights and is_planned) or not kind.startswith(("safetensors", "unfinished")):
@@ -98,6 +97,6 @@ def _past_use(path: Path, is_planned: bool, results: Results) -> str | None:
         return None
     from ablations.train.checkpoint import stamp_of  # loads torch
 
-    # Other code was tried since, or trains again: that training is not over.
+    # The checkpoint of other code belongs to a training that is not over.
     is_over = stamp_of(path).get("code") in (None, short(record.env.get("code")))
     return "of a training that has its record" if is_over else None

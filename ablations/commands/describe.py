@@ -31,7 +31,7 @@ def act(options: Namespace) -> int:
     from model.build import resolve
 
     try:
-        # Another model has other settings.
+        # name=… chooses another model, without the preset's settings.
         model = {"name": values.pop("name")} if "name" in values else preset.model
         parts = {key: part for key, part in resolve(model).items() if isinstance(part, Mapping)}
         named = {key: part["name"] for key, part in parts.items()}  # to be given options

@@ -1,4 +1,4 @@
-"""diff: what really differs between two variants: settings, counts, modules, first weights."""
+"""diff: the differences between two variants: settings, counts, modules, initial weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import plan_of
 from ablations.commands.terminal import print_table, working
+from ablations.config import paths, value_at
 from ablations.spec import find
 from ablations.store.words import CHAPTERS, listed, nearest_label, quoted
 from model.config import ConfigError
@@ -60,7 +61,7 @@ def _trial(variant: str, trials: list[Trial]) -> Trial:
 
 
 def difference(one: Trial, other: Trial) -> dict[str, Any]:
-    """What differs, and what each side has of the rest."""
+    """The settings and modules that differ, and both sides' parameters, FLOPs and equal weights."""
     from ablations.facts import cost_of, task_sizes
     from model.build import build
 
@@ -71,7 +72,7 @@ def difference(one: Trial, other: Trial) -> dict[str, Any]:
         models.append(build(json.loads(model), sizes.source_size, sizes.target_size, seed=0))
         flops.append(cost_of(model, task).flops_per_token)
     return {
-        "settings": _changes(*(dict(_paths(trial.config)) for trial in (one, other))),
+        "settings": _changes(*(_settings(trial.config) for trial in (one, other))),
         "parameters": [one.parameters, other.parameters],
         "flops_per_token": flops,
         "modules": _changes(*map(_named, models)),
@@ -79,19 +80,15 @@ def difference(one: Trial, other: Trial) -> dict[str, Any]:
     }
 
 
-def _paths(tree: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
-    """Every setting under its dotted path; the seed is none."""
-    found: list[tuple[str, str]] = []
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            found += _paths(value, f"{above}{key}.")
-        elif above:
-            found.append((above + key, json.dumps(value, ensure_ascii=False).strip('"')))
-    return found
+def _settings(config: Mapping[str, Any]) -> dict[str, str]:
+    """Dotted path → value, as text; without the seed."""
+    values = {path: value_at(config, path) for path in paths(config) if path != "seed"}
+    leaves = {path: value for path, value in values.items() if not isinstance(value, Mapping)}
+    return {p: json.dumps(v, ensure_ascii=False).strip('"') for p, v in leaves.items()}
 
 
 def _named(model: nn.Module) -> dict[str, str]:
-    """Each module's class and sizes by its name, blocks of a stack taken together."""
+    """Module name → its class and sizes; the blocks of a stack share one name."""
     from torch import nn
 
     found: dict[str, dict[str, None]] = {}
@@ -104,7 +101,7 @@ def _named(model: nn.Module) -> dict[str, str]:
 
 
 def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, list[str]]:
-    """What differs. A module that only one side has is listed without its submodules."""
+    """The entries that differ. A module that only one side has is listed without its submodules."""
     found: dict[str, list[str]] = {}
     for name in {**one, **other}:
         pair = [side.get(name, _ABSENT) for side in (one, other)]
@@ -116,7 +113,7 @@ def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, list
 
 
 def _equal_share(*models: nn.Module) -> list[float]:
-    """The share of each model's weights that start as the other's of the same name do."""
+    """The share of each model's weights whose initial value the other model has, too."""
     one, other = (dict(model.named_parameters()) for model in models)
     equal = sum(
         weight.numel()

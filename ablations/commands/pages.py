@@ -1,4 +1,4 @@
-"""From records to answers and pages: report, claims, figure, compare, publish and tensorboard."""
+"""The commands that read records: report, claims, figure, compare, publish and tensorboard."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ablations.plan import Plan
     from analysis.contrasts import Evidence
 
-MOST_TABLES, MOST_CLAIMS = 8, 20  # after a run; the page has all
-PROCESSES = 2  # that draw: a figure takes a third of a second
+MOST_TABLES, MOST_CLAIMS = 8, 20  # printed after a run; the page has all
+PROCESSES = 2  # for drawing: a figure takes a third of a second
 
 
 @contextmanager
 def _mistakes() -> Iterator[None]:
-    """What analysis refuses is a mistake of the user's."""
+    """Report a ValueError of analysis as the user's mistake."""
     try:
         yield
     except ValueError as error:
@@ -106,7 +106,7 @@ def tensorboard(options: Namespace) -> int:
 
 
 def write_page(results: Results) -> None:
-    """Write the page of a folder and say where it is."""
+    """Write the page of a results folder and print its path."""
     with working("Writing the page"):
         from analysis.contrasts import gather
         from analysis.report import write
@@ -116,7 +116,7 @@ def write_page(results: Results) -> None:
 
 
 def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
-    """Where a run stands in a pass, chapter by chapter."""
+    """Print the progress of a run after a pass, chapter by chapter."""
     from ablations.plan_document import titles
 
     share = print_chapters(look(results, titles(plan, results))["trials"])
@@ -127,8 +127,7 @@ def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
 
 
 def print_answers(plan: Plan, results: Results, asked: Collection[str] = ()) -> None:
-    """The last words of a run: the table of each experiment, then its claims with their verdicts;
-    only the claims where some were asked for."""
+    """Print the table of each experiment, then the claims; `asked`: these claims and no table."""
     with working("Judging the claims"):
         from ablations.plan_document import titles
         from analysis import claims

@@ -55,7 +55,7 @@ def act(options: Namespace) -> int:
 def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the whole plan costs, and each variant."""
+    """The totals of a plan, and a row for each variant."""
     from ablations import estimate
 
     is_elsewhere = plan.profile.name == "gpu" and on.device.type == "cpu"

@@ -1,4 +1,4 @@
-"""run: whatever the results folder lacks, here or on a cluster."""
+"""run: runs what a results folder lacks, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ablations.commands.arguments import Machine, machine_of, plan_of, results_of
 from ablations.commands.pages import print_answers, print_state, write_page
 from ablations.commands.terminal import complain
+from ablations.store.words import first_line
 from model.config import ConfigError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def harmless() -> Iterator[None]:
 
 
 def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine]:
-    """Where the jobs go, and what there is."""
+    """The launcher of the jobs, and the machine or cluster that it uses."""
     if options.devices > 1 and options.pack > 1:
         raise ConfigError(["--pack and --devices do not go together: leave one out"])
     for name, on in CLUSTER_OPTIONS.items():
@@ -129,14 +130,14 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
 
 
 def remote_device(word: str, devices: int) -> torch.device:
-    """A device of other machines, which cannot be tried here."""
+    """A device of another machine: only its name can be checked here."""
     import torch
 
     try:
         device = torch.device(word)
     except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        raise ConfigError([f"--device {word[:100]}: no such device ({why})"]) from None
+        problem = f"--device {word[:100]}: no such device ({first_line(error)})"
+        raise ConfigError([problem]) from None
     if devices > 1 and device.index is not None:
         raise ConfigError([f"--devices {devices}: say --device {device.type}, without a number"])
     return device

@@ -65,7 +65,7 @@ def try_act(options: Namespace) -> int:
 
 
 def find(options: Namespace) -> tuple[Results, Record]:
-    """The folder and the record that are meant; the user's own components are imported first."""
+    """The results folder and the record of the named trial."""
     import_modules(options)
     results = results_of(options)
     trial = trial_of(options.trial, results)
@@ -76,7 +76,7 @@ def find(options: Namespace) -> tuple[Results, Record]:
 
 
 def trial_of(word: str, results: Results) -> str:
-    """The one trial that is meant; ConfigError where there is none, or more than one."""
+    """The id of the named trial; ConfigError if none or several match."""
     if ":" in word:
         return _of_variant(word, results)
     if not re.fullmatch(r"[0-9a-f]{1,12}", word):
@@ -91,7 +91,7 @@ def trial_of(word: str, results: Results) -> str:
 
 def _of_variant(word: str, results: Results) -> str:
     planned = results.read_plan()["experiments"]
-    # Of several entries of an experiment its name means the first; a title means its own.
+    # A name stands for the first entry of its experiment.
     titles = {entry["name"]: title for title, entry in reversed(planned.items())}
     titles |= {title: title for title in planned}
     name = max((each for each in titles if word.startswith(f"{each}:")), key=len, default="")

@@ -38,8 +38,7 @@ def act(options: Namespace) -> int:
 
 
 def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The trials of the named experiments, or of all that are planned, as they are now: how many
-    are in each state, why some failed, and each of them."""
+    """The state of every planned trial of these experiments (default: all), counts and reasons."""
     from ablations.leases import Leases
 
     planned = results.read_plan()["experiments"]
@@ -86,7 +85,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
-    """A trial's record, and in one line why it has failed, or a measurement of it."""
+    """A trial's record, and one line with the reasons of its failures, if any."""
     try:
         record = results.read(trial)
     except RecordError as error:  # it will be run again
@@ -101,7 +100,7 @@ def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
 
 
 def score(record: Record, metric: Mapping[str, Any]) -> float | None:
-    """What a trial has reached at its last step; None where its record does not say."""
+    """A trial's final score; None if its record has none."""
     found = [
         each.value
         for each in final(record.measurements)
@@ -129,7 +128,7 @@ def summary(found: Mapping[str, Any]) -> str:
 def seconds_left(
     sizes: Mapping[str, float], took: Mapping[str, float | None], workers: int
 ) -> float | None:
-    """By what finished trials took for their sizes; no less than the largest of the rest takes."""
+    """Time left, if trials take time by their sizes as finished ones did."""
     rest = [size for trial, size in sizes.items() if trial not in took]
     known = {trial: seconds for trial, seconds in took.items() if seconds is not None}
     size = sum(sizes[trial] for trial in known)
@@ -154,14 +153,14 @@ def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
-    """A line for each chapter; the share of the seeds that every variant has."""
+    """Print a line for each chapter; return the share of seeds that every variant has finished."""
     chapters: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         chapters.setdefault(re.split("[/ ]", row["experiment"])[0], []).append(row)
     lines, share = [], 1.0
     for chapter, own in chapters.items():
         variants: dict[tuple[str, str], list[str]] = {}  # → outcomes of its trials
-        # What is not trained has seeds of its own.
+        # Untrained trials have other seeds: they count only if nothing is trained.
         for row in [row for row in own if row["trained"]] or own:
             variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
         seeds = max(map(len, variants.values()))
@@ -178,7 +177,7 @@ def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _titles(planned: Mapping[str, Any], names: Sequence[str], results: Results) -> list[str]:
-    """The entries of the plan that are meant: each as it is titled, or all of an experiment."""
+    """The plan's entries that match a name: a title, an experiment or a chapter."""
     if not names:
         return list(planned)
     found: dict[str, None] = {}

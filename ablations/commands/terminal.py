@@ -1,7 +1,4 @@
-"""What every command prints, and how it answers mistakes: in one line.
-
-Importing it loads nothing heavy.
-"""
+"""Output and one-line error messages of all commands. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ PATIENCE = 1.0  # second of silence
 
 
 class Parser(argparse.ArgumentParser):
-    """Answers a wrong word with the nearest right one."""
+    """Reports an unknown argument with the nearest known one."""
 
     def error(self, message: str) -> Any:
         if wrong := re.match(r"unrecognized arguments: (\S*)", message):
@@ -67,7 +64,7 @@ def complain(line: str) -> None:
 
 @contextlib.contextmanager
 def working(on: str) -> Iterator[None]:
-    """Say what is being done if it takes longer than a second."""
+    """Print what is being done if it takes longer than a second."""
     timer = threading.Timer(PATIENCE, complain, [f"{on} …"])
     timer.daemon = True
     timer.start()
@@ -82,7 +79,7 @@ def print_json(document: object) -> None:
 
 
 def print_lines(lines: Iterable[str], indent: int = 4) -> None:
-    """Lines of text; on a terminal what does not fit goes on below, indented."""
+    """Print lines; on a terminal, wrap and indent long ones."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns
     for line in lines:
@@ -114,11 +111,10 @@ def print_table(
 
 
 def guarded(command: Callable[[], int]) -> int:
-    """The exit code of a command: 2 for the user's mistakes, 1 for trouble of the system, each in
-    one line. Any other exception is a bug and passes through.
+    """The exit code of a command: 2 for the user's mistakes, 1 for errors of the system.
 
-    Output is flushed here, so that a full disk or a closed pipe is noticed before the interpreter
-    ends.
+    Any other exception is a bug and passes through. Output is flushed here, to notice a full disk
+    or a closed pipe before the interpreter ends.
     """
     try:
         try:

@@ -27,7 +27,7 @@ def act(options: Namespace) -> int:
         plan = Plan(read_profile(options.profile), options.overrides, options.factors, notes=notes)
         tuned = [each for each in read_experiments(asked, plan) if each.tune]
         if not tuned:
-            raise ConfigError(["none of these experiments names what to tune"])
+            raise ConfigError(["none of these experiments has a `tune:` grid"])
         if typed := [path for each in tuned for path in each.tune if path in options.overrides]:
             raise ConfigError([f"{typed[0]} is set on the command line: leave it out to tune it"])
         if not options.large:
@@ -53,5 +53,5 @@ def act(options: Namespace) -> int:
         print(f"{experiment.name}: kept in {path}")
         if experiment.name in experiments() and not (options.overrides or options.factors):
             there = tuning.committed(experiment.name, options.profile)
-            print(f"To go by them in other folders: cp {path} {there}")
+            print(f"To use them in other folders: cp {path} {there}")
     return 0

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.words import first_line
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
 from model.batch import Batch, cross_entropy
@@ -55,7 +56,7 @@ class Beyond(Evaluation):
             try:
                 found[past] = bits(model, stream_N, ends_B, trained, past, halves, device), None
             except ValueError as error:  # longer than its positions reach
-                found[past] = None, str(error).splitlines()[0][:200]
+                found[past] = None, first_line(error)
         return self._measured(step, found)
 
     def _nulls(self, step: int, reason: str) -> Measured:
@@ -76,8 +77,8 @@ class Beyond(Evaluation):
 
 
 def stretches(size: int, trained: int) -> Tensor:
-    """Ends, in the stream, of stretches of two trained lengths, spread over it and apart: each with
-    what comes before it fills a window of four. None where the stream is too short."""
+    """The ends of disjoint stretches of two trained lengths, spread over the stream, with room for
+    a window of four before each end. Empty if the stream is too short."""
     room = size - 1 - int(LAST * trained)
     if room < 0:
         return torch.arange(0)
@@ -96,8 +97,8 @@ def bits(
     halves: int,
     device: torch.device,
 ) -> float:
-    """Per token of the stretches, in windows of `past` trained lengths that each predict so many
-    halves of one, their last."""
+    """Bits per token of the stretches, in windows of `past` trained lengths; each predicts its last
+    `halves` half lengths."""
     half = trained // 2
     length, targets = int(past * trained), halves * half
     ends_N = (ends_B[:, None] - torch.arange(0, 4 * half, targets)).flatten()
@@ -117,7 +118,7 @@ def nats(model: nn.Module, window_BL: Tensor, targets: int, device: torch.device
 
 
 def _power(base: float, exponent: float) -> float:
-    """As a tensor, which has an infinity where a float would overflow."""
+    """base^exponent, or ∞ where a float would overflow."""
     return float(torch.tensor(base, dtype=torch.float64) ** exponent)
 
 
@@ -152,8 +153,7 @@ class Shuffled(Evaluation):
 
 
 def windows(stream_N: Tensor, trained: int) -> Tensor:
-    """B L+1: what is read, as long as in training, and its target; spread over the text, each with
-    another target, and none with BOS, whose place is the first."""
+    """B L+1: windows of the trained length and their targets, spread over the text after BOS."""
     length = min(trained, len(stream_N) - 2)
     room = len(stream_N) - 2 - length
     number = min(WINDOWS, room + 1)

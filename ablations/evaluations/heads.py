@@ -26,7 +26,7 @@ from model.init import INIT, initialise
 from model.layers import evaluating, hooked
 from model.mixers.attention import Heads
 
-TOKENS = 8192  # of a split that are read, padding too, about
+TOKENS = 8192  # read of each split, about, with padding
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 ORDERS = 3  # at random
 DRAWS = 4  # of first weights
@@ -134,7 +134,7 @@ def masked(layers: Layers, masks: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 def importances(model: nn.Module, layers: Layers, batches: Sequence[Batch]) -> dict[Head, float]:
-    """Of every head: the mean over sequences of how fast the loss changes with its mask."""
+    """Head → mean over sequences of |∂loss / ∂mask|."""
     found: dict[Head, float] = defaultdict(float)
     sequences = sum(len(batch.labels) for batch in batches)
     for batch in batches:
@@ -155,7 +155,7 @@ def importances(model: nn.Module, layers: Layers, batches: Sequence[Batch]) -> d
 def nats(
     model: nn.Module, layers: Layers, batches: Sequence[Batch], removed: Iterable[Head] = ()
 ) -> float:
-    """Unsmoothed, per label, without these heads."""
+    """The loss per label, without these heads."""
     device = batches[0].labels.device
     masks: dict[str, Tensor] = {}
     for name, head in removed:
@@ -174,11 +174,7 @@ def unfused(model: nn.Module) -> nn.Module:
 
 
 def first_divergence(model: nn.Module, batches: Sequence[Batch]) -> float | None:
-    """The mean over several draws of first weights.
-
-    An evaluation is not given the seed and the rule of the model's own first weights: these are by
-    the rule of every base.
-    """
+    """The mean over several draws of initial weights, by the rule that every base has."""
     fresh, drawn = deepcopy(model), []
     for seed in range(DRAWS):
         initialise(fresh, INIT.build("xavier"), seed)
@@ -231,5 +227,5 @@ def _shuffled(heads: Sequence[Head], seed: int) -> list[Head]:
 
 
 def _exp(x: float) -> float:
-    """∞ where it is too large, which a measurement reports."""
+    """exp(x), or ∞ where a float would overflow."""
     return float(torch.tensor(x, dtype=torch.float64).exp())

@@ -21,9 +21,8 @@ from ablations.tasks.task import Task
 from model.batch import Batch
 from model.layers import evaluating
 
-# A tenth of every row's length: the bend of a neighbourhood, not the Hessian of a point. Of two
-# trained text models a hundredth gave two thirds of it, and as much. A smaller step meets few kinks
-# of a ReLU, and which ones depends on the examples; what float32 rounds off matters at neither.
+# As a share of each row's length. It measures the curvature of a neighbourhood, not the Hessian: a
+# smaller step crosses few kinks of the ReLUs, and which ones depends on the examples.
 STEP = 0.1
 DIRECTIONS = 6
 PLACES = [k / 5 for k in range(-5, 6)]  # of the surface, along each of the first two directions

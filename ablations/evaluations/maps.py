@@ -23,19 +23,18 @@ from model.positions import InputScheme
 
 EXAMPLES = 3
 SHORT = 16  # tokens, of the longer side
-WHOLE = 32  # tokens: what is longer and has no source is shown by its first SHORT
+WHOLE = 32  # tokens: a longer text without a source is cut to SHORT
 DIGITS = 4
 MOST = 32  # positions
 
 
 @MEASUREMENT.register("maps")
 class Maps(Evaluation):
-    """Each layer's weights in short examples of test, by head, query and key, to four digits.
+    """Each layer's attention weights in three short examples of test, by head, query and key.
 
-    Of the examples with at most 16 tokens on either side, those at a quarter, half and three
-    quarters of the way: batches are sorted by length, and the first would be too short to show
-    anything. Where there is no source, an example of over 32 tokens is shown by its first 16.
-    `example` counts in the order of the evaluation batches.
+    The examples are at a quarter, half and three quarters of those with at most 16 tokens on either
+    side: batches are sorted by length, and the first examples are too short to show anything. A
+    text of over 32 tokens is cut to 16. `example` counts in the order of the evaluation batches.
     """
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -115,7 +114,7 @@ def single(batch: Batch, row: int) -> Batch:
 
 
 def _size(batch: Batch) -> int:
-    """Tokens of the longer side; without a source every example is short, or made so."""
+    """Tokens of the longer side; 0 without a source, because long texts are cut."""
     if batch.source is None:
         return 0
     return max(x.shape[1] for x in (batch.source, batch.inputs) if x is not None)

@@ -6,7 +6,6 @@ B: examples of a batch, N: examples of a split.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -26,7 +25,7 @@ from model.layers import evaluating
 class Quality(Evaluation):
     """Loss and scores on valid and test, from the weights that training chose.
 
-    `trivial_…` is what an answer reaches that does not look at the question.
+    `trivial_…` is the score of an answer that ignores the question.
     """
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -46,7 +45,7 @@ class Quality(Evaluation):
                 }
             for name, value in task.trivial(split).items():
                 unit = "nats/token" if name == "loss" else task.metrics[name].unit
-                if (name, split) != ("loss", "valid"):  # which the training has noted
+                if (name, split) != ("loss", "valid"):  # training has recorded that one
                     measurements.append(Measurement(f"trivial_{name}", unit, value, split=split))
             for name, value in task.copied(split).items():
                 unit = task.metrics[name].unit
@@ -59,16 +58,15 @@ WIDTH = 4
 
 @MEASUREMENT.register("beam")
 class Beam(Evaluation):
-    """The task's scores on test with a beam of four, each answer's worth normalised by length."""
+    """The task's scores on test with a beam of four; answers rank by log probability per token."""
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
-        scores, _ = task.scores(model, "test", device, partial(_best, width=WIDTH))
+        def decode(model: Generator, question: Question, longest: int) -> list[Answer]:
+            return [best for best, *_ in beam(model, question, longest, WIDTH)]
+
+        scores, _ = task.scores(model, "test", device, decode)
         at: dict[str, float | str] = {"step": step, "beam": WIDTH}
         return Measured([task.measurement(score, "test", at) for score in scores])
-
-
-def _best(model: Generator, question: Question, longest: int, width: int) -> list[Answer]:
-    return [best for best, *_ in beam(model, question, longest, width)]
 
 
 SIDES = ("per_several", "per_one")
@@ -76,9 +74,8 @@ SIDES = ("per_several", "per_one")
 
 @MEASUREMENT.register("ambiguity")
 class Ambiguity(Evaluation):
-    """per_excess: the phone error rate of test words with several pronunciations, each against the
-    nearest of them, less that of words with one. What lowers it helps most where several answers
-    are right."""
+    """per_excess: the phone error rate of test words with several pronunciations (the nearest
+    counts) minus that of words with one."""
 
     metrics: ClassVar = {
         "per_excess": Metric("edits/phone", "lower", "excess error rate of ambiguous words")
@@ -96,14 +93,13 @@ class Ambiguity(Evaluation):
         return Measured([self.measurement("per_excess", excess, {"step": step})])
 
 
-ENDS = (4, 8, 12, 16, 24, 32, 48, 64)  # of the buckets, in tokens of the source; longer are left
+ENDS = (4, 8, 12, 16, 24, 32, 48, 64)  # of buckets, in source tokens; longer sources are left out
 FEWEST = 20  # examples of a bucket: the loss of fewer says little
 
 
 @MEASUREMENT.register("lengths")
 class Lengths(Evaluation):
-    """Nats per label of the test examples whose source has more tokens than one end and at most as
-    many as the next, padding not counted (as Koehn & Knowles 2017 bucket their sentences)."""
+    """Nats per label of test examples, in buckets by source length (Koehn & Knowles 2017)."""
 
     metrics: ClassVar = {
         "loss_at_source": Metric(
@@ -131,7 +127,7 @@ class Lengths(Evaluation):
 def by_example(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each example the nats of all its labels, how many these are, and its source's tokens."""
+    """For each example: its loss in nats, its number of labels, and the length of its source."""
     batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
     nats, labels, sources = [], [], []
     with evaluating(model), torch.inference_mode():
@@ -193,7 +189,7 @@ class Calibration(Evaluation):
 def answers(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor]:
-    """The largest probability at each label, and 1 where it is the label's, else 0."""
+    """For each label: the model's largest probability, and 1 if that answer is right, else 0."""
     batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
     sure, right = [], []
     with evaluating(model), torch.inference_mode():
@@ -209,7 +205,7 @@ def answers(
 
 
 def reliability(confidence_N: Tensor, right_N: Tensor) -> list[list[float]]:
-    """Of each bin its edges, mean confidence, accuracy (NaN where it is empty) and count."""
+    """Each bin's edges, mean confidence, accuracy (NaN if it is empty) and count."""
     edges = torch.arange(BINS + 1).double() / BINS
     bin_N = torch.bucketize(confidence_N, edges[1:-1])
     count_K = torch.bincount(bin_N, minlength=BINS)

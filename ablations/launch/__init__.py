@@ -1,4 +1,4 @@
-"""What runs a job somewhere: jobs go in, progress and outcomes come out.
+"""Launchers, which run jobs: jobs go in, progress and outcomes come out.
 
 Payloads and values travel as JSON, so a job means the same in a forked process as on another
 machine. Runners and workers both import this module: it loads nothing heavy.
@@ -45,8 +45,7 @@ class Job:
     memory: int = 0  # bytes, an estimate; 0: not known
     alone: bool = False  # it measures times, so nothing else may run on its machine
     files: tuple[str, ...] = ()
-    """Entries of the payload that name files here: they travel to the job, and what it writes
-    there comes back."""
+    """Payload entries that name files: the job gets copies, and what it writes comes back."""
     reads: tuple[str, ...] = ()
     """Other files here that it reads, such as a user's own data."""
 

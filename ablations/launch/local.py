@@ -68,10 +68,7 @@ class LocalLauncher(Launcher):
     def run(
         self, job: Job, report: Callable[[Progress], None], is_stopping: Callable[[], bool]
     ) -> Outcome:
-        """Run one job, and cancel it once `is_stopping`, asked all the while, says so.
-
-        Launchers for other machines run their jobs there by this.
-        """
+        """Run one job; cancel it once `is_stopping()`. Ray and Slurm workers call this."""
         self._is_stopping = is_stopping
         self.submit(job)
         for event in self.events():
@@ -192,8 +189,7 @@ class _Worker:
         self.deadline = self._started + (math.inf if job.seconds is None else job.seconds)
 
     def read(self) -> list[Event]:
-        """What has arrived. It does not wait for the rest of a message: the sender may be stopped
-        or dead."""
+        """The messages that have arrived; waits for none, since the sender may be dead."""
         with contextlib.suppress(BlockingIOError):
             while not self.reader.closed:
                 self._partial += (chunk := os.read(self.reader.fileno(), 1 << 20))
@@ -349,7 +345,7 @@ def _work(
 def _die_with_driver() -> None:
     """Kill this worker's whole group once the driver is gone.
 
-    multiprocessing gives each child the measurement end of a pipe whose other end the driver alone
+    multiprocessing gives each child the reading end of a pipe whose other end only the driver
     holds: when the driver dies, the pipe ends.
     """
     driver = multiprocessing.parent_process()

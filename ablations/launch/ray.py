@@ -31,6 +31,7 @@ from ablations.launch.local import LocalLauncher
 from ablations.signals import defer_signals
 from ablations.store.files import read_file, write_atomic
 from ablations.store.stamp import PROJECT, ROOT, sources
+from ablations.store.words import first_line
 from model.config import ConfigError
 
 _GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
@@ -181,9 +182,9 @@ class Attempt:
 
 
 def _needs(job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """What a job asks of the cluster; one that is to be alone, all processors of a machine.
+    """The resources of a job; one that runs alone takes all CPUs of a machine.
 
-    Its memory is an estimate: it asks for no more than some machine has.
+    The memory is an estimate, so it asks for no more than some machine has.
     """
     able = [node for node in nodes if node.get("GPU", 0.0) >= job.accelerators]
     cores, memory = (max((n.get(kind, 0) for n in able), default=0) for kind in ("CPU", "memory"))
@@ -192,7 +193,7 @@ def _needs(job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _keep(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write what came back where the driver wants it."""
+    """Write a job's files to their paths on this machine."""
     for name in set(job.files) & files.keys():
         write_atomic(Path(job.payload[name]), files[name])
 
@@ -347,11 +348,6 @@ def _knock(address: str) -> None:
 
 def _unanswered(where: str, error: Exception) -> ConfigError:
     return ConfigError([f"--on ray: {where} does not answer ({first_line(error)})"])
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong, for people."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def refuse_open_cluster(ray: Any) -> None:

@@ -158,8 +158,7 @@ class SlurmLauncher(Launcher):
         self._look_at, self._give_up_at = 0.0, time.monotonic() + _PATIENCE
 
     def _fill(self) -> None:
-        """Find waiting jobs that an earlier driver submitted. Submit the others, several together:
-        those with equal needs as one array, of which Slurm runs `capacity` at once."""
+        """Take over jobs of an earlier driver; submit others, those of equal needs as an array."""
         for ended in [one for one in self._done if one.outcome not in self._ready]:
             ended.forget()  # the reader came back for more, so it has stored the outcome
             self._done.remove(ended)
@@ -209,7 +208,7 @@ class SlurmLauncher(Launcher):
                 raise
             if not self._has_submitted:
                 words = " ".join(str(error).split()) or "sbatch gave no reason"
-                raise ConfigError([f"{words}; mend the Slurm profile"]) from None
+                raise ConfigError([f"{words}; fix the Slurm profile"]) from None
             self._submit_at = time.monotonic() + _LOOKS * self._poll  # the queue may be full
             return
         self._has_submitted = True
@@ -284,8 +283,7 @@ class Submitted:
 
     @classmethod
     def left(cls, folder: Path, job: Job) -> Submitted | None:
-        """What an earlier driver submitted under this job's id; wanted if it is the same job and
-        was not told to stop."""
+        """The job of this id that an earlier driver submitted; wanted if it is the same work."""
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             held = json.loads(read_file(cls(folder, job, "").file("json")))
             one = cls(folder, job, held["name"], held["number"])

@@ -121,8 +121,7 @@ class _Watch(TorchDispatchMode):
 
 
 def operations(layer: Mixer, width: int, length: int) -> tuple[int, list[str]]:
-    """The depth of the operations from one sequence to a layer's answer, and the library kernels
-    among them, which hide their own steps."""
+    """How many of a layer's operations wait for one another, and the library kernels among them."""
     x_BTD = torch.zeros(1, length, width)
     context = Context(positions(length, x_BTD), causal=True)
     with torch.inference_mode(), _Watch() as watch:
@@ -131,8 +130,7 @@ def operations(layer: Mixer, width: int, length: int) -> tuple[int, list[str]]:
 
 
 def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
-    """Applications until the last output can depend on the first input: those entries of the
-    Jacobians that are not zero."""
+    """Applications until the Jacobian of the last output by the first input is not zero."""
     narrow: dict[str, Any] = {"d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
     model = untrained(config, task, **narrow).double()
@@ -172,8 +170,8 @@ def _pattern(layer: Mixer, length: int) -> NDArray[np.bool_]:
 
 
 def _cell_path(layer: Mixer, cells: Iterable[Layer], length: int) -> int:
-    """Steps of a cell between the first input and the last output, by following the state from
-    step to step. A product of so many Jacobians would round to zero."""
+    """Steps of a cell between the first input and the last output: states are followed, because a
+    product of so many Jacobians would round to zero."""
     steps: dict[int, int] = {}  # of a state, by its first tensor: steps since the first input
 
     def followed(step: Any) -> Any:

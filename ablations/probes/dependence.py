@@ -1,4 +1,4 @@
-"""What an output depends on, found by changing everything that it should not.
+"""What an output depends on: probes change everything that it should not depend on.
 
 B: sequences, T: positions, D: width of an answer, which is d_model or the vocabulary.
 """
@@ -134,21 +134,22 @@ def permutation_gap(answer: Answer, x_BT: Tensor, order_T: Tensor) -> float:
     return _largest(answer(x_BT[:, order_T]) - answer(x_BT)[:, order_T])
 
 
-@torch.inference_mode()
 def future_gap(answer: Answer, x_1T: Tensor, other_1T: Tensor) -> float:
-    """Sequence t of a batch has other tokens after t."""
-    at_T = torch.arange(x_1T.shape[1])
-    later_BT = at_T > at_T[:-1, None]
-    change_BTD = answer(torch.where(later_BT, other_1T, x_1T)) - answer(x_1T.expand_as(later_BT))
-    return _largest(change_BTD[~later_BT])
+    """Row t of the batch has other tokens after t."""
+    length = x_1T.shape[1]
+    return _gap(answer, x_1T, other_1T, torch.ones(length - 1, length).tril().bool())
+
+
+def mixing_gap(answer: Answer, x_1T: Tensor, other_1T: Tensor) -> float:
+    """Row t of the batch has other tokens everywhere but at t."""
+    return _gap(answer, x_1T, other_1T, torch.eye(x_1T.shape[1], dtype=torch.bool))
 
 
 @torch.inference_mode()
-def mixing_gap(answer: Answer, x_1T: Tensor, other_1T: Tensor) -> float:
-    """Sequence t of a batch has other tokens everywhere but at t."""
-    own_BT = torch.eye(x_1T.shape[1], dtype=torch.bool)
-    change_BTD = answer(torch.where(own_BT, x_1T, other_1T)) - answer(x_1T.expand_as(own_BT))
-    return _largest(change_BTD[own_BT])
+def _gap(answer: Answer, x_1T: Tensor, other_1T: Tensor, kept_BT: Tensor) -> float:
+    """The largest change of an answer at the kept tokens when all others are replaced."""
+    change_BTD = answer(torch.where(kept_BT, x_1T, other_1T)) - answer(x_1T.expand_as(kept_BT))
+    return _largest(change_BTD[kept_BT])
 
 
 def _largest(change: Tensor) -> float:

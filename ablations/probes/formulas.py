@@ -127,7 +127,7 @@ PAST = 1  # tokens
 
 @MEASUREMENT.register("reach")
 class Reach(Probe):
-    """1 where sequences of max_len + 1 tokens are answered, 0 where they are refused in words.
+    """1 if the model answers a sequence of max_len + 1 tokens, 0 if it names max_len in an error.
 
     A table of positions has no row beyond its end (Gehring et al. 2017); a formula has a value for
     any position.
@@ -184,8 +184,7 @@ class Forms(Probe):
 
 
 def both(config: dict[str, Any], task: Task, seed: int) -> tuple[Any, Any]:
-    """The model as it is, and the same weights by the formula. On the CPU: float64 is not
-    everywhere."""
+    """The model, and a model with its weights that computes the formula; both on the CPU."""
     written = resolve(config["model"])
     own = build(written, task.source_size, task.target_size, seed).double().eval()
     if not any(isinstance(module, Path) for module in own.modules()):
@@ -200,7 +199,7 @@ def both(config: dict[str, Any], task: Task, seed: int) -> tuple[Any, Any]:
 
 @torch.inference_mode()
 def gap(own: Any, direct: Any, batch: Batch) -> float:
-    """Where a token is real."""
+    """The largest difference of a logit at a real token."""
     difference = (own(batch) - direct(batch)).abs()
     if batch.labels.dim() == 2 and batch.lengths is not None:
         at_T = torch.arange(batch.labels.shape[1])
@@ -269,10 +268,7 @@ def vectors(scheme: InputScheme) -> Tensor:
 
 @torch.inference_mode()
 def residual(p_TW: Tensor, offset: int) -> float:
-    """Relative, of least squares.
-
-    Slow sinusoids are almost the same column, so the driver is one that bears a low rank.
-    """
+    """The relative residual of least squares; gelsd copes with the low rank of slow sinusoids."""
     pairs = TIMES * p_TW.shape[1]
     here_TW, there_TW = p_TW[:pairs], p_TW[offset : offset + pairs]
     map_WW = torch.linalg.lstsq(here_TW, there_TW, driver="gelsd").solution

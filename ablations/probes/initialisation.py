@@ -54,7 +54,7 @@ class Diagonal(Probe):
 
 def distinct(size: int, seed: int) -> Tensor:
     """B T: tokens of a vocabulary of this size, each at most once in a sequence."""
-    first = EOS + 1  # of those that mean something
+    first = EOS + 1  # after the special tokens
     if size - first < SYMBOLS:
         raise ValueError(f"the task has {size - first} symbols: choose one with {SYMBOLS} or more")
     generator = torch.Generator().manual_seed(seed)
@@ -63,7 +63,7 @@ def distinct(size: int, seed: int) -> Tensor:
 
 
 def _batch(tokens_BT: Tensor, model: Transformer) -> Batch:
-    """As this kind of model reads it; the input of a second stack makes no difference."""
+    """A batch with these tokens as the input of the model's first stack."""
     start_BT = torch.full_like(tokens_BT[:, :1], BOS)
     if model.encoder is None:
         return Batch(tokens_BT, inputs=tokens_BT)
@@ -122,8 +122,8 @@ class Gradients(Probe):
 
     last_gradient: of the last block, which by Xiong et al. 2020 (3.3) is of the order of 1 with
     post-norm and of 1/√depth with pre-norm. The loss is that of training, on one batch and without
-    dropout; a decoder counts where there are two stacks. It is the geometric mean over several
-    draws of the first weights.
+    dropout; an encoder-decoder is measured in its decoder. Geometric mean over several initial
+    weights.
     """
 
     metrics: ClassVar = {
@@ -149,7 +149,7 @@ class Gradients(Probe):
 
 
 def gradient_norms(model: nn.Module, batch: Batch, **smoothing: Any) -> list[float]:
-    """From the first block to the last."""
+    """The gradient norm of each block's second matrix, from the first block to the last."""
     weights = second_matrices(model)
     with evaluating(model):
         loss = cross_entropy(model(batch), batch.labels, **smoothing) / batch.tokens

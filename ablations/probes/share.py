@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ablations.benchmarks.child import in_a_line, in_child
+from ablations.benchmarks.child import in_child
 from ablations.benchmarks.session import synchronise
 from ablations.benchmarks.throughput import random_batch, without_data
 from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe, untrained
 from ablations.store.record import Measurement
+from ablations.store.words import first_line
 from ablations.tasks.task import Task
 from model import presets
 from model.build import build
@@ -29,8 +30,7 @@ RATIOS = (0.125, 0.5, 1.0, 2.0, 8.0)  # tokens to d_model
 PROCESSES, CALLS = 3, 5
 
 
-def _share(label: str) -> Metric:
-    return Metric("1", "lower", label, repeats="nothing")
+_share = partial(Metric, "1", "lower", repeats="nothing")
 
 
 @MEASUREMENT.register("share")
@@ -82,7 +82,7 @@ class Presets(Probe):
                 try:
                     cost = count(model, None if preset.source_size is None else length, length)
                 except ValueError as error:  # longer than its positions reach
-                    why = in_a_line(error)
+                    why = first_line(error)
                     measurements.append(self.measurement("rest_over_scores", None, at, reason=why))
                     continue
                 scores = cost.flops["mixing"]
@@ -149,7 +149,7 @@ def _seconds(
 
 
 def _kinds(model: nn.Module) -> dict[nn.Module, str]:
-    """As work is counted; what belongs to no kind is the glue between them."""
+    """Module → kind of work, as in `kinds_of`; what mixes outside of a mixer is "other"."""
     kinds = kinds_of(model)
     inside = {
         part for each in model.modules() if isinstance(each, Mixer) for part in each.modules()

@@ -1,1 +1,1 @@
-"""What is known: records, the plan, the folder that holds them. Analysis enters no other room."""
+"""Records, plans and results folders: the only part of `ablations` that `analysis` imports."""

@@ -10,10 +10,10 @@ from typing import Any
 TUNING = (100, 101)
 """Seeds of trials that choose among settings; nothing of theirs is reported."""
 DECIDING = tuple(range(300, 310))
-"""Seeds of what is reported; a run takes the first so many. Nobody had seen them when the
-questions, their metrics and their margins were written."""
+"""Seeds that are reported. Questions, metrics and margins were written before they were run."""
 
-_BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")  # of a training
+# Options of a training that do not change a single step.
+_BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")
 
 
 def canonical_json(plain: Any) -> str:
@@ -24,10 +24,9 @@ def canonical_json(plain: Any) -> str:
 def decisive(
     config: Mapping[str, Any], data: str, files: Collection[str], trained: bool = True
 ) -> dict[str, str]:
-    """What decides besides the seed, frozen; the digest of the data stands for its files.
+    """What decides a trial's numbers besides the seed, as JSON; a digest replaces data files.
 
-    A probe of an untrained model has nothing in common with the trial that trains it; of how that
-    is trained only what a single step is made of counts, which may be timed.
+    An untrained trial has an id of its own. Of the training only a single step counts: it is timed.
     """
     options = {key: value for key, value in config["task"].items() if key not in files}
     parts = {"data": data, "task": options, "model": config["model"]}
@@ -40,7 +39,7 @@ def decisive(
 
 
 def settings(parts: Mapping[str, str]) -> str:
-    """Twelve hex digits of all that decides but the seed."""
+    """Twelve hex digits of everything but the seed."""
     return _digest(parts)
 
 

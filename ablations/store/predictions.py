@@ -1,7 +1,6 @@
-"""What a claim predicts of a measurement: one frozen class a kind, told apart by its `kind`.
+"""The kinds of prediction that a claim can make about a metric: one pydantic class each.
 
-A plan holds each as a dictionary; the YAML of an experiment is read into them by
-`ablations.predictions`.
+`ablations.predictions` reads them from YAML; plan.json stores them as dictionaries.
 """
 
 from __future__ import annotations
@@ -16,34 +15,34 @@ Count = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 One = tuple[str]
 Range = tuple[Number | None, Number | None]
 STEPS = "steps_to_reach"
-"""A level of validation loss, told by `at: {loss: …}`, and the steps until it is reached."""
+"""Metric: training steps until the validation loss reaches the level in `at: {loss: …}`."""
 
 
 class _Prediction(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     shows: ClassVar[str]
-    """What kind of number is measured for it."""
+    """The statistic that is estimated."""
 
     kind: str
     role: Literal["predicts", "requires"] = "predicts"
-    """Whether the claim says it, or can only be judged where it holds."""
+    """predicts: decides the claim. requires: must be supported before the claim is judged."""
     variants: tuple[str, ...]
     metric: str
     split: str = "test"
     coordinates: dict[str, int | float | str] = Field(default_factory=dict)
     factors: dict[str, str] = Field(default_factory=dict)
-    """Levels of crossed factors; where one is not named, it holds at every level."""
+    """Factor → level; a factor that is not named may have any level."""
     because: str | None = None
     """Why a difference of this size matters."""
 
     @property
     def compared(self) -> list[str]:
-        """Every variant that it compares."""
+        """All variants that the prediction compares."""
         named = [*self.variants, getattr(self, "than", None), getattr(self, "fails_for", None)]
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def looks_at(self, variant: str, factors: Mapping[str, str]) -> bool:
-        """Whether a variant at these levels is one of those that it compares."""
+        """Whether the prediction compares this variant at these levels."""
         is_there = all(factors.get(name) == level for name, level in self.factors.items())
         return variant in self.compared and is_there
 
@@ -63,29 +62,29 @@ class _Lead(_Comparison):
 
 
 class Better(_Lead):
-    """Better than the other by at least `by`; below zero it may be worse, by less than that.
+    """The variant beats `than` by at least `by`; a negative `by` allows it to be slightly worse.
 
-    With a threshold it is about rates of success: how many seeds are past it.
+    With a threshold, success rates are compared: the shares of seeds that pass the threshold.
     """
 
     kind: Literal["better"]
 
 
 class Worse(_Lead):
-    """Worse than the other by at least `by`; with a threshold, of rates of success."""
+    """The variant is worse than `than` by at least `by`; a threshold works as in `Better`."""
 
     kind: Literal["worse"]
 
 
 class Equal(_Comparison):
-    """No further apart than `within`."""
+    """The variant and `than` differ by at most `within`."""
 
     kind: Literal["equal"]
     within: Count
 
 
 class Fails(_Lead):
-    """Succeeds in fewer seeds than the other: trains to its end, past the threshold if any."""
+    """Fewer seeds succeed than with `than`: they finish training and pass the threshold, if any."""
 
     shows = "difference of success rates"
     kind: Literal["fails"]
@@ -93,17 +92,17 @@ class Fails(_Lead):
 
 
 class Grows(_Comparison):
-    """Its lead over the other grows along a factor or coordinate."""
+    """The variant's lead over `than` grows along a factor or coordinate."""
 
     shows = "growth with each doubling"
     kind: Literal["grows"]
     along: str
     since: Number | None = None
-    """The first place along it that counts."""
+    """Smaller values of `along` are ignored."""
 
 
 class Exponent(_Prediction):
-    """A power of a factor or coordinate, between bounds."""
+    """The metric is a power of a factor or coordinate; its exponent lies in `between`."""
 
     shows = "exponent"
     kind: Literal["exponent"]
@@ -114,7 +113,7 @@ class Exponent(_Prediction):
 
 
 class Crosses(_Prediction):
-    """The first is lower, then higher than the second."""
+    """The first variant starts lower than the second and ends higher."""
 
     shows = "crossing"
     kind: Literal["crosses"]
@@ -122,11 +121,11 @@ class Crosses(_Prediction):
     along: str
     since: Number | None = None
     until: Number | None = None
-    """Where it has to be so: what was measured less far refutes nothing."""
+    """They cross before this value of `along`; a shorter measurement cannot refute that."""
 
 
 class Ratio(_Prediction):
-    """So many times the other, between bounds; without another, the number itself."""
+    """variant / `than` lies in `between`; if `than` is null, the metric itself does."""
 
     shows = "ratio"
     kind: Literal["ratio"]
@@ -136,7 +135,7 @@ class Ratio(_Prediction):
 
 
 class Exact(_Prediction):
-    """A number to rounding, and in a positive control not that number."""
+    """The metric equals `value` up to `within`; in a positive control it does not."""
 
     shows = "value"
     kind: Literal["exact"]
@@ -144,9 +143,9 @@ class Exact(_Prediction):
     within: Count
     value: Number = 0.0
     fails_for: str | None = None
-    """The variant for which it must not hold …"""
+    """The positive control: a variant …"""
     fails_at: dict[str, int | float | str] | None = None
-    """… or the place where it must not."""
+    """… or coordinates."""
 
 
 KINDS: dict[str, type[_Prediction]] = {

@@ -1,7 +1,4 @@
-"""What is known of a trial.
-
-This room is the only door between measuring and analysing, so it knows neither torch nor pandas.
-"""
+"""The record of a trial. Imports neither torch nor pandas: `analysis` reads records, too."""
 
 from __future__ import annotations
 
@@ -27,9 +24,9 @@ from ablations.store.schema import (
 )
 from ablations.store.stamp import Stamp, changed
 
-TRAINING = "training"  # what takes the measurements that no measure does
+TRAINING = "training"  # the source of the measurements that training takes itself
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the measurements mean something
-WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
+WHOLE = ("ok", "stuck")  # trained for all steps, so the time is typical
 
 _LARGEST = 1 << 1023  # what a float can hold
 
@@ -57,7 +54,7 @@ class _Attempt(TypedDict):
 
 
 class _Env(TypedDict, total=False):
-    """What is used of where a record comes from; it may say more."""
+    """The fields of `env` that are read; it may have others."""
 
     __pydantic_config__ = ConfigDict(strict=True, extra="allow")  # type: ignore[misc]
     code: dict[str, Word] | None
@@ -83,11 +80,11 @@ class Measurement:
     baseline_samples: Times | None = None
     baseline_again: Times | None = None  # the baseline once more: the noise floor
     axes: dict[Word, list[Coordinate]] | None = None
-    """Of `values`, from the outermost in: name → the places along it, words or numbers."""
+    """The axes of `values`, the outermost first: name → labels."""
     values: list[Any] | None = None
     reason: Word | None = None
     source: Word = TRAINING
-    """What took it, where that is a measure; `Record.take` says so."""
+    """The evaluation, probe or benchmark that took it."""
 
     def __post_init__(self) -> None:
         name = f"measurement {self.metric!r}"
@@ -130,26 +127,26 @@ class Record:
     status: Annotated[str, _checked_as(Literal[STATUSES])]
     config: dict[str, Any]
     reason: str | None = None
-    """For people: why it failed, diverged or got stuck. Nothing is decided by it."""
+    """Why it failed, diverged or got stuck; only people read it."""
     trained: bool = True
-    """Whether the model was trained; what is read off an untrained one is another trial's."""
+    """False if its model is only probed and timed."""
     attempts: Annotated[int, Field(ge=1, le=_LARGEST)] = 1
     parameters: Count | None = None
     flops_per_token: Number | None = None
     env: Annotated[dict[str, Any], _checked_as(_Env)] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, dict[str, Word]] = field(default_factory=dict)
-    """What has been taken, each with the source files that took it."""
+    """Evaluation, probe or benchmark → the stamp of its code."""
     failures: dict[str, str] = field(default_factory=dict)
-    """What was tried since training ended and failed: a measure or a retraining, and why."""
+    """What failed after training, such as an evaluation → why."""
     per_example: dict[str, list[Number | None]] = field(default_factory=dict)
-    """Metric → what each example of test had in it, such as its number of edits."""
+    """Metric → its value for each test example, such as the number of edits."""
     examples: list[dict[str, str]] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
 
     @property
     def settings(self) -> str | None:
-        """What decides its numbers besides the seed, as a plan tells it; None: it does not say."""
+        """The digest of what decides its numbers besides the seed; None if that is unknown."""
         parts = self._parts()
         return None if parts is None else settings(parts)
 
@@ -160,7 +157,7 @@ class Record:
             return None
 
     def timed(self, benchmark: str, baseline: str) -> set[str]:
-        """Where it was timed beside this trial, each place as one text."""
+        """The places at which it was timed with this baseline, as canonical JSON."""
         return {
             canonical_json(each.coordinates)
             for each in self.measurements
@@ -168,7 +165,7 @@ class Record:
         }
 
     def take(self, measure: str, made_by: Stamp, measurements: list[Measurement]) -> None:
-        """Put what a measure has read in place of what it had read before."""
+        """Replace the measurements of one evaluation, probe or benchmark."""
         for measurement in measurements:
             measurement.source = measure
         self.measurements = [
@@ -211,7 +208,7 @@ def is_stale(
     asked: Iterable[str],
     check: Callable[[Stamp], list[str]] = changed,
 ) -> bool:
-    """Whether other code has trained it, or taken a measurement that is asked for, than is here."""
+    """Whether the code of its training, or of these sources, has changed."""
     made_by = [held.env.get("code") or {}, *(held.sources.get(name, {}) for name in asked)]
     return any(map(check, made_by))
 

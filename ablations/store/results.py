@@ -109,11 +109,11 @@ class Results:
         return self.checkpoints / f"{trial}.safetensors"
 
     def unfinished(self, trial: str) -> Path:
-        """Where a training that has not ended yet is kept."""
+        """The checkpoint of a training that has not ended."""
         return self.checkpoints / f"{trial}.unfinished"
 
     def forget_unfinished(self, trial: str) -> None:
-        """Its record is written: what it would have gone on from can go."""
+        """Delete the checkpoints of a training that has its record."""
         newest = self.unfinished(trial)
         for path in (newest, newest.with_name(f"{newest.name}.previous")):
             path.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class Results:
             raise type(error)(f"{path.name}: {error}") from None
 
     def check_writable(self) -> None:
-        """OSError where nothing can be kept; to be asked before anything is computed."""
+        """OSError if the folder cannot be written to."""
         for folder in (self.trials, self.checkpoints):
             folder.mkdir(parents=True, exist_ok=True)
             probe = beside(folder / "probe")
@@ -151,7 +151,7 @@ class Results:
         return target
 
     def read_plan(self) -> dict[str, Any]:
-        """What was asked of this folder, and which trial answers it."""
+        """The content of plan.json; RecordError if it is missing or unusable."""
         try:
             data = read_file(self.plan_file)
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class Results:
         return plan
 
     def write_plan(self, plan: dict[str, Any]) -> None:
-        """A plan that is not shaped like one is never written."""
+        """Check the plan, then write it."""
         data = encode(plan)
         decode(data, _PLAN)
         write_atomic(self.plan_file, data)

@@ -113,7 +113,7 @@ def _problem(error: ErrorDetails) -> str:
 
 
 def _checked(data: bytes) -> bytes:
-    """The object of a file without its first line, if that vouches for it."""
+    """The JSON object of a file, if its first line has the right checksum."""
     first = _FIRST.match(data)
     if first is None:
         check_schema(_read_json(data))  # says what it is, if it is no record at all

@@ -34,10 +34,7 @@ _LIBRARIES = tuple(
 
 
 def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: False) -> Stamp:
-    """The modules, and all of this project's and the user's that these import, as they are now.
-
-    What is aside is neither listed nor followed.
-    """
+    """The stamp of these modules and all that they import, without libraries and `is_aside`."""
     reached = waiting = set(modules)
     while waiting:
         found = {name for module in waiting for name in _imports(module)}
@@ -51,7 +48,7 @@ def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: Fa
 
 
 def sources(modules: Iterable[str]) -> dict[str, Path]:
-    """The user's own files that these modules are made of, by where Python would look for them."""
+    """Path on Python's search path → file, for the user's own files that these modules import."""
     own = {name for name in stamp(modules) if not name.endswith(".py")}
     own |= {name[: dot.start()] for name in own for dot in re.finditer(r"\.", name)}
     paths = {name.replace(".", "/"): path for name in sorted(own) if (path := _elsewhere(name))}
@@ -62,8 +59,7 @@ def sources(modules: Iterable[str]) -> dict[str, Path]:
 
 
 def changed(made_by: Mapping[str, str]) -> list[str]:
-    """The files of a stamp that are not what they were; one that was the user's and is not found
-    here counts as unchanged, for nothing can be told of it."""
+    """The files of a stamp that have changed; a user's file that is not found has not."""
     paths = {name: ROOT / name if name.endswith(".py") else _found(name) for name in made_by}
     return [
         name

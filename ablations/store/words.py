@@ -1,4 +1,4 @@
-"""Names of chapters and variants, and how names from users are written in a sentence."""
+"""Names of chapters and variants, and how to write users' names and errors in a sentence."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ AXES = tuple(CHAPTERS)[:6]
 
 
 def place_of(variant: str, factors: Mapping[str, str]) -> str:
-    """A variant and its levels of the factors, as one types them: `post:6`."""
+    """A variant with its levels of the factors, as users type it: `post:6`."""
     return ":".join((variant, *factors.values()))
 
 
 def quoted(name: str) -> str:
-    """The name, in quotes where its own commas would read as those of a list."""
+    """The name, in quotes if it has commas or spaces around it."""
     return f"'{name}'" if "," in name or name != name.strip() else name
 
 
@@ -41,6 +41,11 @@ def nearest_label(word: str, labels: Iterable[str]) -> str:
     return f"Did you mean '{close[0]}'?" if close else f"Choose from: {listed(labels)}."
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its type if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def in_one_line(text: str) -> str:
-    """What a terminal can show of a text, whatever it holds."""
+    """The text in one line, without characters that a terminal cannot show."""
     return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))

@@ -171,8 +171,7 @@ class Padded:
             epoch += 1
 
     def _cut(self, rows: np.ndarray, tokens: int, parts: int) -> list[np.ndarray]:
-        """Runs of rows with about so many tokens in each; their number is a multiple of `parts`
-        unless there are fewer rows than that."""
+        """Runs of rows with about so many tokens each; if possible a multiple of `parts` runs."""
         spent = np.cumsum(self._cost_N[rows])
         steps = max(1, round(int(spent[-1]) / (tokens * parts)))
         share = spent[-1] / (steps * parts)
@@ -267,8 +266,7 @@ class Windows:
 
 
 def some(batches: Sequence[Batch], tokens: int) -> list[Batch]:
-    """Every n-th example, so that about so many tokens are read; batches are of like length, so all
-    lengths stay."""
+    """Every n-th example, so that about so many tokens are left, of all lengths."""
     whole = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
     every = max(1, whole // tokens)
     chosen, seen = [], 0

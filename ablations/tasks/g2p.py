@@ -2,7 +2,7 @@
 
 A random split would ask for `runners` after teaching `runner`. Words are therefore split by their
 stem (`stem` in `data/cmudict.py`): a hash of the stem puts 90 % of the stems in train, 5 % in
-valid, 5 % in test, so no word that is asked shares its stem with one that was taught.
+valid, 5 % in test, so no test word shares its stem with a training word.
 `split: word` hashes the word itself, as most published numbers do.
 
 A model reads the letters and EOS, and writes phones. Its loss is that of a word's first
@@ -48,8 +48,7 @@ class G2P(PaddedTask):
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
         words: int | None = None
-        """Training words; null takes all. A smaller choice is contained in a larger one. Of files
-        of your own, so many at most."""
+        """Training words, at most; null takes all. A larger choice contains a smaller one."""
         valid_words: int | None = None
         test_words: int | None = None
         split: Literal["stem", "word"] = "stem"
@@ -128,15 +127,15 @@ class G2P(PaddedTask):
         }
 
     def trivial(self, split: str) -> dict[str, float]:
-        """The loss of counted phones and ends (add-one), and the scores of one answer to all.
+        """The loss of phone frequencies (add-one), and the scores of one constant answer.
 
-        That answer is the most frequent phone, as many times as makes fewest edits in train.
+        It repeats the most frequent phone as often as makes the fewest edits.
         """
         taught_NT, phones_N = self.taught.target_NT, self.taught.lengths_N - 2
         loss = unigram_loss(taught_NT, self.pairs(split).target_NT, self.target_size)
         phone = EOS + 1 + int(torch.bincount(taught_NT.flatten())[EOS + 1 :].argmax())
         same_N = (taught_NT == phone).sum(dim=1)
-        # Of k times one phone as many stay as the word has of it, and no position is free.
+        # Edits from k of these phones to a word: max(k, its length) − min(k, its own such phones).
         edits = [
             int((phones_N.clamp(min=k) - same_N.clamp(max=k)).sum()) for k in range(self.longest)
         ]

@@ -1,8 +1,8 @@
 """Generated examples: nothing to download, and as many as needed.
 
 An example is a row of token ids. A hash of the row puts it in train (90 %), valid (5 %) or test
-(5 %): nothing that is asked was ever taught, whatever the seed. A batch holds examples of one size,
-so that nothing is padded. The batches of a step are a function of the seed and the step's number.
+(5 %): no test example is in train, whatever the seed. A batch holds examples of one size, so that
+nothing is padded. The batches of a step are a function of the seed and the step's number.
 
 N: examples, W: tokens of a row.
 """

@@ -49,7 +49,7 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
 _NAMES = tuple(OPERATORS)
 CLASSES = 10
 LIST_SHARE = 0.25
-TRIES = 10_000  # trees in a row that are of no use: then there are hardly any of use
+TRIES = 10_000  # useless trees in a row: after so many, too few useful ones are left
 
 Tree = tuple[list[str], int]  # its symbols and its value
 

@@ -85,8 +85,7 @@ class Recall(Lookup):
         test_distances: list[int] = field(default_factory=list)
         """Distances at which answers are also graded, past the training distance too."""
         tokens: Literal["one", "two"] = "one"
-        """Whether a pair is one token, or a key and then its value: then a model must also learn
-        that they belong together."""
+        """Tokens of a pair: one, or two, a key and its value, which a model must learn to join."""
         examples: int = ranged(1000, least=1)
         """Questions that are asked; as many at each test distance."""
 

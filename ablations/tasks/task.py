@@ -117,8 +117,7 @@ class Task:
     files: ClassVar[tuple[str, ...]] = ()
     """Options that name files: a trial's id has the data's digest in their place."""
     writes: ClassVar[bool] = True
-    """Whether an answer is written, token by token; if not, one position's logits are the answer:
-    the last one's, or a head of classes."""
+    """Whether an answer is generated; if not, it is a class, or the label of the last position."""
 
     source_size: int | None
     """Size of the encoder's vocabulary; None where there is no source."""

@@ -1,7 +1,7 @@
 """Language modelling of the King James Bible, or of a user's own file.
 
 Lines (verses, one a line) are split in their order: the first 90 % are train, then 5 % valid and
-5 % test. So what is asked comes from later books than what was taught.
+5 % test. So test text comes from later books than training text.
 
 A split is one stream of tokens, asked in windows (`batching.Windows`), each token once. Bits per
 character count every character of the text, and charge for each word or character that has no token

@@ -107,8 +107,7 @@ def stamp_for(record: Record) -> dict[str, str]:
 
 
 def stamp_of(path: Path) -> dict[str, str]:
-    """What a file's header says of what made it, whatever became of the tensors; nothing where it
-    cannot be read."""
+    """The stamp in a file's header, without a check of its tensors; empty if it is unreadable."""
     try:
         with _opened(path) as (_, words):
             words.pop("sha256", None)
@@ -120,7 +119,7 @@ def stamp_of(path: Path) -> dict[str, str]:
 def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
     """The bytes of a file with these tensors, and these words in its header."""
     header = json.dumps({**words, "sha256": _checksum(tensors, words)}, sort_keys=True)
-    # One entry: of several safetensors would write any one first.
+    # One entry: safetensors writes several in any order.
     return save({name: t.contiguous() for name, t in tensors.items()}, metadata={"words": header})
 
 

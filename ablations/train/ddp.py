@@ -68,8 +68,7 @@ class Devices:
         return self._model
 
     def begin(self, seed: int, step: int) -> None:
-        """Seed dropout by seed, step and rank: no two devices drop the same, and a training that
-        goes on needs no rank's generator."""
+        """Seed dropout by seed, step and rank, so that no generator's state has to be saved."""
         if self.count > 1:
             torch.manual_seed(dropout_seed(seed, step, self.rank))
 
@@ -119,7 +118,7 @@ ALONE = Devices()
 
 
 def dropout_seed(seed: int, *place: int) -> int:
-    """What decides what dropout drops: in a whole training, or in one step on one device."""
+    """The seed of dropout, in a whole training or in one step on one device."""
     digest = sha256("\0".join(map(str, (seed, "dropout", *place))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -127,8 +126,7 @@ def dropout_seed(seed: int, *place: int) -> int:
 class SharedCheckpointer(Checkpointer):
     """The checkpoints of several ranks: rank 0 decides when, and alone writes.
 
-    Whether to stop is settled when it is asked what is due, so that no rank stops without the
-    others.
+    `is_due` also decides whether to stop, so that all ranks stop at the same step.
     """
 
     def __init__(
@@ -155,7 +153,7 @@ class SharedCheckpointer(Checkpointer):
 
 @contextmanager
 def ranks_on(first: torch.device) -> Iterator[tuple[Devices, torch.device]]:
-    """This process as one of the ranks, and its device: theirs are this one and those after it."""
+    """This process as a rank, and its device: the first, or one of the next."""
     device, kind = first, first.type
     rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
     backend = dist.get_default_backend_for_device(kind)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from ablations.store.words import first_line
 from model.config import ConfigError
 
 # cuDNN would use TF32 in recurrent layers where the products of attention keep float32.
@@ -24,8 +25,7 @@ def pick_device(word: str | None) -> torch.device:
     try:
         device = here if word is None else torch.device(word)
     except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        raise ConfigError([f"--device {word}: not usable here ({why})"]) from None
+        raise ConfigError([f"--device {word}: not usable here ({first_line(error)})"]) from None
     held = {"cpu": 1, here.type: 1 if here.type == "cpu" else torch.accelerator.device_count()}
     if (device.index or 0) >= held.get(device.type, 0):
         found = "cpu" if here.type == "cpu" else f"cpu and {held[here.type]} × {here.type}"

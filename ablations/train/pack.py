@@ -169,39 +169,29 @@ class Pack:
 
 
 def unfuse_for_vmap(model: nn.Module) -> nn.Module:
-    """The model without library kernels that vmap cannot batch; equal to rounding.
-
-    vmap knows how to batch matrix products, not a kernel for a whole layer; and inside it no token
-    can be looked at, so that none is checked.
-    """
+    """Replace library kernels, which vmap cannot batch, and drop checks, which read tokens."""
     for module in model.modules():
         if isinstance(module, Heads) and isinstance(module.path, Fused):
             module.path = Explicit(Infinity())
         elif isinstance(module, Layer):
             module.in_steps = True
         elif isinstance(module, Embedding):
-            for question in ("check", "check_segments"):
-                setattr(module, question, _check_nothing)
+            for name in ("check", "check_segments"):
+                setattr(module, name, lambda *_: None)
     return model
-
-
-def _check_nothing(*_: object) -> None:
-    pass
 
 
 @torch.no_grad()
 def _stack(model: nn.Module, models: Sequence[nn.Module]) -> None:
-    """Give the model the weights of all, P first: tied ones stay one, and the optimizer's."""
+    """Give the model's parameters the values of all models, stacked. The Parameters stay."""
     each = [dict(other.named_parameters()) for other in models]
     for name, parameter in model.named_parameters():
         parameter.data = torch.stack([weights[name] for weights in each])
 
 
 def _places(model: nn.Module) -> dict[str, Tensor]:
-    """Every path of a weight: one for a shared module, several for a tied weight.
-
-    Given a place under two names, the library's `functional_call` would not find back from it.
-    """
+    """Path → parameter, under every name of a tied weight but one name of a shared module, whose
+    parameters `functional_call` could not restore otherwise."""
     return {
         f"{path}.{name}".lstrip("."): parameter
         for path, module in model.named_modules()
@@ -219,7 +209,7 @@ def _loss(
     weights: Mapping[str, Tensor],
     tensors: Mapping[str, Tensor],
 ) -> Tensor:
-    """The summed loss of one replica: as training takes it, or unsmoothed and in full precision."""
+    """The summed loss of one replica; without a config, unsmoothed and in float32."""
     batch = ReplicaBatch(**tensors)
     half = config is not None and config.precision == "bfloat16"
     with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):

@@ -14,17 +14,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ablations.store.files import write_atomic
 from analysis.contrasts import Evidence
 from analysis.plots import calibration, canvas, coordinates, forest, heatmap, pareto, published
 from analysis.plots import style as style
 from analysis.plots.canvas import Panel as Panel
+from analysis.plots.canvas import draw as draw
 from analysis.wording import safe
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MANY = 24  # panels from which a second process saves time
 METADATA: dict[str, dict[str, Any]] = {
@@ -68,11 +66,6 @@ def panels(
             if experiment in (None, panel.experiment):
                 found.append(replace(panel, name=name, alt=canvas.described(panel)))
     return found
-
-
-def draw(panel: Panel, kind: type[Figure] | None = None) -> Figure:
-    """Draw a panel as a matplotlib Figure, or as this subclass of it."""
-    return canvas.sheet(panel, kind)
 
 
 def save(panel: Panel, folder: Path) -> list[Path]:

@@ -63,8 +63,7 @@ def described(panel: Panel) -> str:
 
 
 def cut(name: object, most: int) -> str:
-    """A name in one line of at most so many letters; the middle is cut, because the factors are at
-    the end: `no resi…[depth=2]`."""
+    """A name in one line, cut in the middle because factors are at the end: `no resi…[depth=2]`."""
     line = " ".join(str(name)[:10_000].split())
     if len(line) <= most:
         return line
@@ -75,11 +74,6 @@ def cut(name: object, most: int) -> str:
 def heading(*parts: object) -> str:
     """Parts of a title, without the empty ones."""
     return ": ".join(cut(part, 60) for part in parts if part not in ("", None))
-
-
-def noted(*parts: str) -> str:
-    """Parts of a note, without the empty ones."""
-    return "; ".join(part for part in parts if part)
 
 
 def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
@@ -127,8 +121,8 @@ def counted(frame: pd.DataFrame, of: str = "seeds") -> str:
 # --- the sheet
 
 
-def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
-    """Draw a panel: title and subtitle above its axes, the note below."""
+def draw(panel: Panel, kind: type[Figure] | None = None) -> Figure:
+    """Draw a panel as a Figure or a subclass of it: titles above its axes, the note below."""
     from matplotlib.figure import Figure
 
     width, height = panel.size

@@ -21,7 +21,7 @@ from analysis.wording import after_heading
 READ = {
     "depth": "depth, in blocks",
     "d_head": "width of a head",
-    "source": "source tokens, at most",
+    "source_length": "source tokens, at most",
     "past": "length, in trained lengths",
     "removed": "share of heads removed",
 }
@@ -51,14 +51,15 @@ def learning(evidence: Evidence) -> list[Panel]:
         frame = canvas.dressed(frame.reset_index(drop=True), evidence)
         frame.attrs["y_log"] = lines.is_wide(frame[frame["x"] > 0]["value"])
         lost = own[own["is_lost"]].drop_duplicates(["variant", "seed"])["variant"].value_counts()
-        counted = canvas.counted(frame[frame["seed"].isna()]).replace("bars", "band")
+        notes = [canvas.counted(frame[frame["seed"].isna()]).replace("bars", "band")]
+        notes += [f"{label}: {n} failed" for label, n in lost.items()]
         unit = next((unit for unit in own["unit"] if unit), "")
         found.append(
             Panel(
                 kind="learning", experiment=str(name), frame=frame, plot=lines.plot_learning,
                 title=canvas.heading(name, across, "learning curves"),
                 subtitle=f"loss on validation data{after_heading(unit)}; low is good",
-                note=canvas.noted(counted, *(f"{label}: {n} failed" for label, n in lost.items())),
+                note="; ".join(filter(None, notes)),
                 size=(style.WIDTH, 1.05 + lines.height(frame["name"].nunique())),
             )
         )  # fmt: skip
@@ -97,8 +98,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
-    """A row for each point of a curve, from trials with status ok; if one seed has no value there,
-    the point has a reason instead of a mean."""
+    """A row for each point of a curve; if one seed has no value there, with a reason, no mean."""
     frame = evidence.loaded.measurements
     single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
     placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
@@ -140,10 +140,11 @@ def _panel(
         drawn[column] = [[] for _ in range(len(drawn))]
     drawn.attrs |= {"x_label": x_label, "y_log": lines.is_wide(drawn["value"]), **attrs}
     silent = drawn[drawn["value"].isna()].get("reason", pd.Series(dtype=str))
-    reasons = [f"×: {canvas.cut(each, 70)}" for each in silent.unique() if each][:1]
+    notes = [canvas.counted(drawn, of)]
+    notes += [f"×: {canvas.cut(each, 70)}" for each in silent.unique() if each][:1]
     return Panel(
         kind="lines", experiment=str(drawn["experiment"].iloc[0]), frame=drawn, plot=lines.plot,
-        title=title, subtitle=subtitle, note=canvas.noted(canvas.counted(drawn, of), *reasons),
+        title=title, subtitle=subtitle, note="; ".join(filter(None, notes)),
         size=(style.WIDTH, 1.2 + lines.height(drawn["name"].nunique())),
     )  # fmt: skip
 
@@ -240,8 +241,7 @@ def _of_seeds(own: pd.DataFrame) -> Row:
 
 
 def _walked(evidence: Evidence) -> list[Panel]:
-    """Times and bytes by length or position, and counts that are an experiment's metric; times also
-    show where a line crosses the baseline."""
+    """Times, bytes and counts by length or position, and where times cross the baseline's."""
     frame, loaded = curves(evidence), evidence.loaded
     own_metric = {name: entry["metric"]["name"] for name, entry in loaded.experiments.items()}
     is_shown = frame["metric"].isin(TIMED) | (
@@ -267,13 +267,12 @@ def _walked(evidence: Evidence) -> list[Panel]:
             f"{row['cross_low']:,.0f}–{row['cross_high']:,.0f}"
             for row in own[own["changes"] == 1].drop_duplicates("variant").to_dict("records")
         ]
-        found.append(replace(panel, note=canvas.noted(panel.note, *crossed)))
+        found.append(replace(panel, note="; ".join(filter(None, [panel.note, *crossed]))))
     return found
 
 
 def _shares(evidence: Evidence) -> list[Panel]:
-    """Shares of work or time by length: a line for each component of a variant, and for published
-    models a line for each model's share of mixing."""
+    """Shares of work or time by length: a line for each component, or for each published model."""
     frame, rows = evidence.loaded.measurements, []
     for row in frame[frame["metric"].isin(SHARES)].to_dict("records"):
         part, preset = row["coordinates"].get("part"), row["coordinates"].get("preset")

@@ -72,8 +72,7 @@ def _arrays(loaded: Loaded, metric: str) -> pd.DataFrame:
 
 
 def _attention(loaded: Loaded) -> list[Panel]:
-    """Attention weights of each experiment's baseline in one example: a panel for the last layer of
-    each stack and kind, first seed."""
+    """The baseline's attention in one example, for the last layer of each stack and kind."""
     shown, found = _arrays(loaded, "attention"), []
     baselines = shown["experiment"].map({k: e["baseline"] for k, e in loaded.experiments.items()})
     shown = shown[(shown["status"] == FINE) & (shown["variant"] == baselines)]

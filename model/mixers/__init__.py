@@ -28,7 +28,7 @@ class Context:
     lengths: Tensor | None = None  # B: real tokens of the input; None: all are real
     memory: Tensor | None = None  # B S D: what cross-attention reads
     memory_lengths: Tensor | None = None  # B
-    # Said once for all layers; a property that remembers its value would break a compiled graph.
+    # Computed once for all layers; a cached property would break a compiled graph.
     seen: Tensor = field(init=False)  # S: positions of the state and of the input
     real: Tensor | None = field(init=False)  # B T: which tokens of the input are not padding
     memory_real: Tensor | None = field(init=False)  # B S: the same of the memory
@@ -55,7 +55,7 @@ class Mixer(nn.Module):
 
     @property
     def hides(self) -> bool:
-        """Whether in a causal context no token learns of a later one, so that a state can go on."""
+        """Whether in a causal context no token depends on later ones, so states can be kept."""
         return True
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:

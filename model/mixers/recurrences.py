@@ -21,8 +21,8 @@ from model.mixers import MIXER, Context, Mixer, MixerState
 class Recurrence(Mixer):
     """Forwards if the model is causal; otherwise both ways, half the width each.
 
-    Back means from each sequence's last real token. The hidden vectors are the answer: there is no
-    projection after them.
+    The way back starts at each sequence's last real token. No projection follows the hidden
+    vectors.
     """
 
     def __init__(self, make: Callable[[int], RecurrentLayer], d_model: int, causal: bool) -> None:

@@ -129,7 +129,7 @@ def test_what_is_set_deeper_is_set_later_in_whatever_order_it_is_typed(ask: Ask)
     crossed = make_plan([ask()], "smoke", {}, [0], factors=levels)
     assert {w.config["model"]["norm"]["eps"] for w in crossed.trials.values()} == {0.5, 0.1}
     levels = {"model.norm": {"layer": "layer", "rms": "rms"}}
-    with pytest.raises(ConfigError, match=r"model\.norm\.eps: every level replaces"):
+    with pytest.raises(ConfigError, match=r"model\.norm\.eps: a crossed factor above it replaces"):
         make_plan([ask()], "smoke", {"model.norm.eps": 0.5}, [0], factors=levels)
 
 
@@ -151,7 +151,7 @@ def test_a_variant_that_changes_nothing_is_told(ask: Ask) -> None:
         "without": {"model.norm": "rms"},
     }
     (note,) = make_plan([ask(variants=variants)], "smoke", {}, [300]).notes
-    assert note == ("small: 'with, too' changes nothing: it is its baseline, with, in other words")
+    assert note == "small: 'with, too' has the same settings as its baseline, with"
 
 
 # Files of one's own: the same one twice, or one without its separator, is not what was meant.

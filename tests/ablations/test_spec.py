@@ -279,8 +279,8 @@ def test_only_the_walked_coordinate_is_thinned() -> None:
 
 def test_a_wrong_place_is_answered_in_one_line() -> None:
     for points, words in [
-        ({"lenght": [8]}, "lenght: is no coordinate of it. Did you mean 'length'"),
-        ({"position": [8]}, "position: is no coordinate of it"),
+        ({"lenght": [8]}, "lenght: no such coordinate. Did you mean 'length'"),
+        ({"position": [8]}, "position: no such coordinate"),
         ({"length": []}, "length: expected a list of values, got []"),
         ({"length": 8}, "length: expected a list of values, got 8"),
         ({"pass": []}, "pass: expected a list of values, got []"),

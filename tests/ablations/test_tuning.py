@@ -167,7 +167,7 @@ def test_tune_keeps_what_it_chooses_and_the_next_plan_goes_by_it(
         each.variant: each.chosen for each in made
     }
     for words, line in (
-        (("tune", ask("plain")), "none of these experiments names what to tune"),
+        (("tune", ask("plain")), "none of these experiments has a `tune:` grid"),
         (("tune", file, f"{RATE}=1"), f"{RATE} is set on the command line: leave it out"),
         (("run", file, "--tune"), "--tune is gone: use `ablations tune`"),
         (("plan", file, "--tune"), "--tune is gone: use `ablations tune`"),

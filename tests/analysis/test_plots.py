@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
+from ablations.predictions import COORDINATES
 from analysis import plots
 from analysis.chapters import answer
 from analysis.contrasts import Evidence, gather
-from analysis.plots import Panel, calibration, pareto
+from analysis.plots import Panel, calibration, coordinates, pareto
 
 
 def the(every: list[Panel], kind: str, ablation: str, words: str = "") -> pd.DataFrame:
@@ -233,6 +234,10 @@ def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
     (lost,) = slow.frame[slow.frame["value"].isna()].to_dict("records")
     assert (lost["variant"], lost["x"]) == (label, length)
     assert "×: time-out" in slow.note
+
+
+def test_every_axis_of_a_curve_is_a_coordinate_of_measurements() -> None:
+    assert set(coordinates.READ) <= set(COORDINATES)
 
 
 def test_shares_are_what_was_found(every: list[Panel]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from analysis.publish import (
     headlines,
     packed,
     publish,
-    unpack,
 )
 
 REFERENCE = ROOT / "results" / "reference"
@@ -52,7 +52,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_records_that_are_unpacked_are_the_records(
     evidence: Evidence, published: Path, tmp_path: Path
 ) -> None:
-    unpack(published, tmp_path)
+    shutil.unpack_archive(published / "records.zip", tmp_path)
     back = load(tmp_path)
     assert back.records == evidence.loaded.records
     assert len(back.records) > 10
@@ -191,7 +191,7 @@ def test_findings_count_every_verdict_and_tell_the_decided_ones(folder: Any) -> 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     folder = tmp_path_factory.mktemp("reference")
-    unpack(REFERENCE, folder)
+    shutil.unpack_archive(REFERENCE / "records.zip", folder)
     return gather(folder)
 
 

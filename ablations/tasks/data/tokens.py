@@ -144,8 +144,7 @@ class Words(Tokens):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         size: int | None = 8000
-        """Of the vocabulary, special tokens included; null names every word of the training text,
-        and then `<unk>` is never learned."""
+        """Of the vocabulary, special tokens included; null: every word of the training text."""
 
         def __post_init__(self) -> None:
             if self.size is not None and self.size <= _SPECIAL:

@@ -163,7 +163,7 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
     first = next(iter(plan.trials))
     assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
     told = capsys.readouterr().err
-    assert "seed 0 and 2 more: oom (too much); its trials go on alone" in told
+    assert "seed 0 and 2 more: oom (too much); its trials run one by one" in told
 
 
 def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:
