@@ -56,8 +56,7 @@ def seconds_each(
 ) -> list[float | None]:
     """Seconds of each trial; None if they are unknown or the model does not fit.
 
-    `rate` gives the seconds of an operation if no trial of the task has finished; it is asked once a
-    task.
+    `rate` gives the seconds of an operation if no trial of the task has finished, once a task.
     """
     known: dict[str, float | None] = {**_rates(plan, results, device)}
 
