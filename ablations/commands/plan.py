@@ -56,14 +56,20 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The totals of a plan, and a row for each variant."""
-    from ablations import estimate
+    from ablations.estimate import (
+        projected_hours,
+        rate_of,
+        seconds_each,
+        seconds_timing,
+        side_by_side,
+    )
 
     is_elsewhere = plan.profile.name == "gpu" and on.device.type == "cpu"
 
     def rate(trial: Trial) -> float | None:
-        return None if is_elsewhere else estimate.rate_of(on.device, trial)
+        return None if is_elsewhere else rate_of(on.device, trial)
 
-    took = estimate.seconds_each(lacks.train, plan, results, on.device, rate)
+    took = seconds_each(lacks.train, plan, results, on.device, rate)
     each = {trial.id: seconds for trial, seconds in zip(lacks.train, took, strict=True)}
     rows: list[dict[str, Any]] = []
     for name, expanded in plan.experiments.items():
@@ -84,8 +90,8 @@ def price(
             )
     known = [seconds for seconds in each.values() if seconds is not None]
     training, timing = (
-        estimate.side_by_side(known, on.at_once),
-        estimate.seconds_timing(plan, lacks),
+        side_by_side(known, on.at_once),
+        seconds_timing(plan, lacks),
     )
     totals = {
         "trials": len(plan.trials),
@@ -95,7 +101,7 @@ def price(
         "training": training,
         "device_hours": sum(known) / 3600,
         "timing": timing,
-        "projected": estimate.projected_hours(lacks.train) if is_elsewhere else {},
+        "projected": projected_hours(lacks.train) if is_elsewhere else {},
     }
     return totals, rows
 
