@@ -211,6 +211,19 @@ def test_a_chapter_ends_in_a_table_of_every_variant_with_its_scores_and_costs(
     assert view["step of 16 tokens"].str.contains("×").tolist() == [False, True, True]
 
 
+def test_speed_is_told_at_the_greatest_length_that_every_variant_reaches(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"], seeds=[0])
+    for label, lengths in (("pre", (8, 16, 32)), ("post", (8, 16))):
+        timed = [
+            replace(one, samples=[length / 4])
+            for length in lengths
+            for one in folder.timing(1.0, blocks=1, length=length, batch=length)
+        ]
+        folder.record(label, 0, 0.2, measurements=timed)
+    view = chapters.wide_table(gather(folder.root), ["norm"])
+    assert list(view["training tokens/s"]) == ["64", "64"]  # 16 × 16 in four seconds
+
+
 # --- curves
 
 

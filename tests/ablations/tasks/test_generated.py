@@ -166,7 +166,7 @@ def test_each_length_gets_as_many_tokens_and_parts_go_from_short_to_long() -> No
     assert max(counts.values()) < 250
 
 
-def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
+def test_one_wrong_symbol_or_no_end_spoils_a_string_and_costs_one_edit() -> None:
     task = make("copy", min_length=5, length=5, examples=20)
     oracle = Says(task.target_size, lambda string: [min(string[0], 10), *string[1:]])
     wrong = sum(
@@ -179,6 +179,9 @@ def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
         Score("token_error", pytest.approx(wrong / 100)),
     ]
     assert len(examples) == 12
+    endless = Says(task.target_size, lambda string: [*string, *string])
+    scores, _ = task.scores(endless, "test", "cpu")
+    assert [score.value for score in scores[:2]] == [0, pytest.approx(20 / 100)]
 
 
 @pytest.mark.parametrize("name", NAMES)
