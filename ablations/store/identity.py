@@ -39,15 +39,11 @@ def decisive(
 
 
 def settings(parts: Mapping[str, str]) -> str:
-    """Twelve hex digits of everything but the seed."""
-    return _digest(parts)
+    """Twelve hex digits of these parts; without a seed, equal for all seeds."""
+    text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]
 
 
 def identity(parts: Mapping[str, str], seed: int) -> str:
     """Twelve hex digits: the trial's id."""
-    return _digest({**parts, "seed": canonical_json(seed)})
-
-
-def _digest(parts: Mapping[str, str]) -> str:
-    text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
-    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]
+    return settings({**parts, "seed": canonical_json(seed)})
