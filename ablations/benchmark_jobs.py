@@ -80,7 +80,14 @@ class BenchmarkJob:
             if own != "done":
                 record.failures[self._measure] = f"{own} ({why})"
             self._config.results.write(record)
-        status = "timed" if status == "done" else status
+        if status == "done":
+            missing = [m["reason"] for each in outcome.value["measurements"].values() for m in each]
+            status = "timed"
+            if None not in missing:
+                status, reason = (
+                    "error",
+                    f"nothing could be timed: {(*missing, 'no candidates')[0]}",
+                )
         return [Ended(self.id, self.title, status, outcome.seconds, reason)]
 
     def _untimed(self, trial: str, record: Record | None) -> Sequence[Place]:

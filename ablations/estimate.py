@@ -35,6 +35,10 @@ _BESIDES = 2.0  # time of training / time of its forward and backward passes
 BEFORE = 0.9  # seconds of a trial outside its steps: process, data, final scores, record
 FRESH = 3.0  # seconds until a new process has loaded torch
 _STATES = 3  # numbers kept for each weight: itself and Adam's two moments
+LENGTH = 128  # tokens of a sequence in the steps that say how quick an accelerator is
+UTILISATION = 0.1, 0.4
+PEAKS = {"RTX 4090": 165e12, "A100": 312e12, "H100 SXM": 989e12}
+"""Dense bfloat16 operations a second, as their makers publish them."""
 
 
 def operations(trial: Trial) -> float:
@@ -48,20 +52,23 @@ def seconds_each(
     plan: Plan,
     results: Results,
     device: torch.device,
-    rate: Callable[[], float | None],
+    rate: Callable[[Trial], float | None],
 ) -> list[float | None]:
     """Seconds of each trial; None if they are unknown or the model does not fit.
 
-    `rate` gives the seconds of an operation if no trial of the task has finished.
+    `rate` gives the seconds of an operation if no trial of the task has finished, once a task.
     """
-    known = _rates(plan, results, device)
+    known: dict[str, float | None] = {**_rates(plan, results, device)}
 
     def seconds(trial: Trial) -> float | None:
         if not trial.trained:
             return BEFORE
         if not may_fit(trial, device.type):
             return None
-        per = known.get(trial.config["task"]["name"]) or rate()
+        task = trial.config["task"]["name"]
+        if task not in known:
+            known[task] = rate(trial)
+        per = known[task]
         return None if per is None else BEFORE + per * operations(trial)
 
     return [seconds(trial) for trial in trials]
@@ -87,13 +94,16 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
     return {task: taken / done[task] for task, taken in seconds.items()}
 
 
+def rate_of(device: torch.device, trial: Trial) -> float | None:
+    """Seconds of an operation on this CPU, or of the trial on an accelerator."""
+    return _rate_here() if device.type == "cpu" else _rate_on(device, trial)
+
+
 @cache
-def rate_of(device: torch.device) -> float | None:
-    """Seconds of an operation on this CPU, cached on disk; None for an accelerator."""
+def _rate_here() -> float:
+    """Seconds of an operation on this CPU, cached on disk."""
     import torch
 
-    if device.type != "cpu":
-        return None
     file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "ablations/speed.json").expanduser()
     machine = f"{platform.node()} {platform.machine()} torch {torch.__version__}"
     known: dict[str, float] = {}
@@ -104,6 +114,37 @@ def rate_of(device: torch.device) -> float | None:
     with contextlib.suppress(OSError):
         write_atomic(file, json.dumps({**known, machine: rate}))
     return rate
+
+
+def _rate_on(device: torch.device, trial: Trial) -> float | None:
+    """By a few steps of the trial on random tokens, not compiled; None where it does not fit."""
+    from ablations.benchmarks.session import TimingConfig, warm_up
+    from ablations.benchmarks.throughput import Throughput
+    from ablations.tasks.task import load_task
+
+    train = {**trial.config["train"], "compile": False}
+    tokens = train["batch_tokens"] // train["micro_batches"]
+    length = min(LENGTH, trial.config["model"].get("max_len", LENGTH) - 1)
+    at = {"length": length, "batch": max(1, tokens // length), "pass": "training"}
+    config, task = {**trial.config, "train": train}, load_task(trial.sections["task"])
+    try:
+        step = Throughput().prepare(config, task, device, at)
+        seconds = warm_up(step, TimingConfig(), device).call
+    except RuntimeError:  # too little memory, or no such kernel
+        return None
+    return seconds * train["micro_batches"] * train["steps"] / operations(trial)
+
+
+def projected_hours(trials: Sequence[Trial]) -> dict[str, tuple[float, float]]:
+    """Device → fewest and most hours for these trials, from counted work alone.
+
+    Training does three times the work of the forward pass. A device reaches a tenth to four tenths
+    of its published peak: small models wait for memory and for their kernels to be launched.
+    """
+    work = 3 * sum(operations(trial) for trial in trials if trial.trained)
+    least, most = UTILISATION
+    hours = {name: work / peak / 3600 for name, peak in PEAKS.items()}
+    return {name: (each / most, each / least) for name, each in hours.items()}
 
 
 def _measured_rate() -> float:

@@ -129,7 +129,7 @@ class Trial:
 
     @property
     def kept_bytes(self) -> float:
-        """What a step of it keeps for the backward pass, about."""
+        """About how many bytes a training step keeps for the backward pass."""
         cost = cost_of(self.sections["model"], self.sections["task"])
         return cost.kept_bytes / cost.tokens * self.config["train"]["batch_tokens"]
 

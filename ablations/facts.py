@@ -29,7 +29,7 @@ class TaskSizes(NamedTuple):
 
 
 class ModelFacts(NamedTuple):
-    """What a plan needs to know about a model."""
+    """The facts about a model that a plan needs."""
 
     parameters: int
     modules: list[str]

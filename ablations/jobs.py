@@ -24,7 +24,7 @@ from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
-TIMING = f"timing:{HOST}"  # the lease to have this machine alone
+TIMING = f"timing:{HOST}"  # the lease of the whole machine
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
 NOTHING_LEFT = "nothing left to do"  # another run has done it
 Attempt = dict[str, Any]
@@ -53,7 +53,7 @@ class RunConfig:
     pack: int = 1
     """Seeds in a pass; they are trained as one model where they can be."""
     call: str = "ablations.worker:run_trials"
-    """What a worker does with trials."""
+    """The function that a worker calls with trials."""
     poll: float = 1.0
     """Seconds between two looks at the work of other runs."""
     say: Callable[[str], None] = print

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from filelock import SoftFileLease, Timeout
-from filelock._identity import owner_is_stale  # what filelock itself asks; it offers no public way
+from filelock._identity import owner_is_stale  # filelock has no public form of it
 
 HOST = socket.gethostname()
 DURATION = 60.0  # seconds of silence
@@ -30,7 +30,7 @@ _POLL = 0.02
 
 @dataclass(frozen=True)
 class Lease:
-    """What a living owner works on."""
+    """A lease of a living owner."""
 
     name: str
     host: str  # for people
@@ -125,7 +125,7 @@ class Leases:
             with contextlib.suppress(Timeout):
                 lease.acquire(timeout=0)
                 return True
-            # filelock takes over nothing where two names cannot be exchanged, such as on NFS.
+            # filelock cannot take over a lease on NFS, where two names cannot be exchanged.
             if is_first and self._is_dead(name):
                 lease.force_break()
         return False

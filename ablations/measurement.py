@@ -29,7 +29,7 @@ Place = Mapping[str, float | str]
 
 @dataclass
 class Measured:
-    """What an evaluation or a probe has measured."""
+    """The result of an evaluation or a probe."""
 
     measurements: list[Measurement]
     examples: list[Example] = field(default_factory=list)
@@ -160,7 +160,7 @@ def where_timed(
 
 
 def _thinned(values: Sequence[int], longest: int | None, lengths: int | None) -> list[int]:
-    """So many of the values as a profile allows, its ends among them."""
+    """As many of the values as a profile allows, the first and the last among them."""
     inside = [v for v in values if longest is None or v <= longest]
     inside = inside or list(values[:1])
     if lengths is None or len(inside) <= lengths:

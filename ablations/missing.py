@@ -30,12 +30,12 @@ class Missing:
 
     @property
     def work(self) -> list[Trial]:
-        """What a worker has to train, or only to measure."""
+        """The trials that a worker has to train or measure."""
         return [*self.train, *(trial for trial, _ in self.measure)]
 
     @property
     def timings(self) -> dict[str, Timings]:
-        """Trial → what is to be timed, once the work is done."""
+        """Trial → timings that will be missing once the work is done."""
         return self.untimed | {trial.id: trial.timings for trial in self.work}
 
 

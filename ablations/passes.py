@@ -49,9 +49,9 @@ def can_pack(trial: Trial) -> bool:
 
     model, train = trial.config["model"], trial.config["train"]
     if any(share for option, share in model.items() if option.endswith("dropout")):
-        return False  # its random numbers would be others
+        return False  # dropout would draw other random numbers
     modules = model_facts(trial.sections["model"], trial.sections["task"]).modules
     packages = {name.split(".")[0] for name in modules}
     packages |= {OPTIMIZER.component(train["optimizer"]["name"]).__module__.split(".")[0]}
-    is_ours = packages <= {"torch", "model", "ablations"}  # whether others' replicas mix is unknown
+    is_ours = packages <= {"torch", "model", "ablations"}  # others may mix replicas
     return trial.trained and not train["compile"] and is_ours

@@ -1,4 +1,4 @@
-"""What the fork server loads once for all workers: the code of a job, and the tasks' data.
+"""Loaded once by the fork server for all workers: the code of jobs, and the tasks' data.
 
 The server imports this module before any job is forked, so that every worker finds the tasks that
 the driver announced already read. A task that cannot be read here is read by its worker, which

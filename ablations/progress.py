@@ -1,4 +1,4 @@
-"""What a run shows while it runs: bars on a terminal, one line per finished trial elsewhere."""
+"""The display of a run: bars on a terminal, elsewhere a line for each finished trial."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Display:
             self._lines[job_id] = self._bars.add_task("", total=1.0, note="")
         self._running[job_id] = fraction * self._size(job_id)
         title, note = _cut(title, _TITLE), _cut(note, _NOTE)
-        line = self._lines[job_id]  # of a trial that goes on alone: the title was its pack's
+        line = self._lines[job_id]  # a trial of a split pack has a new title
         self._bars.update(line, description=title, completed=fraction, note=note)
         self._update()
 

@@ -47,7 +47,7 @@ def run(
             failed = {trial.id for trial in lacks.failed} - tried
             good = [trial for trial in plan.trials.values() if trial.id not in tried | failed]
             proven = {trial.trained for trial in good}
-            # What cannot be trained here takes no time, whatever its size.
+            # Models that do not fit here take no time.
             kind = config.device.partition(":")[0]
             sizes = {trial.id: trial.work for trial in lacks.work if may_fit(trial, kind)}
             timed = benchmarks(lacks.timings, config)
@@ -81,7 +81,7 @@ def run(
         if runner is not None and not isinstance(stop, Terminated):
             runner.end_pass(after_pass, passes.count)
         raise
-    return runner.counts + Counter({EARLIER: len(failed)})  # a sum leaves out what is 0
+    return runner.counts + Counter({EARLIER: len(failed)})  # a sum drops zeros
 
 
 def _look(config: RunConfig) -> tuple[Missing, list[str]]:
@@ -144,7 +144,7 @@ class _Runner:
             after_pass(max(1, self.number), count)
 
     def stop(self) -> None:
-        """End what runs. A trial without a record waits, and goes on from its checkpoint."""
+        """End all running jobs; the next run resumes from their checkpoints."""
         self._is_stopping = True
         self._launcher.cancel()
         for event in self._launcher.events():

@@ -53,7 +53,7 @@ def defer_signals() -> Iterator[None]:
     The mask is for that process. It would not do for this one: another thread takes the signal, and
     Python then runs the handler here.
     """
-    if threading.current_thread() is not threading.main_thread():  # where no handler ever runs
+    if threading.current_thread() is not threading.main_thread():  # it runs no handlers
         yield
         return
     came: list[int] = []

@@ -39,7 +39,7 @@ Tried = dict[str, Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """What tuning has found for one variant at one level of each factor."""
+    """The tuned settings of one variant at one level of each factor."""
 
     variant: str
     factors: dict[str, str]
@@ -116,7 +116,7 @@ def _loss(results: Results, trial: Trial) -> float | None:
 
 
 def choose(variant: Trial, experiment: Experiment, tried: Sequence[Tried]) -> Choice:
-    """The setting of lowest mean loss, of those with which the fewest seeds fail."""
+    """The setting with the fewest failed seeds, and among these the lowest mean loss."""
     best = min(tried, key=_rank)
     return Choice(
         variant.variant,
@@ -152,7 +152,7 @@ def untried(choice: Choice, variant: Trial, grid: Grid) -> list[Setting]:
 
 
 def in_words(choice: Choice) -> str:
-    """What was chosen, with its loss."""
+    """A choice and its loss, in words."""
     chosen = ", ".join(f"{path.rpartition('.')[2]}={v}" for path, v in choice.chosen.items())
     loss = next(_rank(each)[1] for each in choice.tried if each["set"] == choice.chosen)
     edge = ", at the edge of the grid" if choice.at_edge else ""

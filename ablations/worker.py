@@ -38,9 +38,9 @@ from model.build import build
 from model.config import ConfigError
 
 Payload = dict[str, Any]
-"""What `ablations.jobs` sends."""
+"""The payload of a job, made by `ablations.jobs`."""
 Asked = dict[str, Any]
-"""What a payload says of one trial."""
+"""The entry of one trial in a payload."""
 
 
 def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _task_of(asked: Asked) -> Task:
 
 
 def _model_of(asked: Asked, device: torch.device) -> nn.Module:
-    """A trial's model with its first weights."""
+    """A trial's model with its initial weights."""
     config, task = asked["config"], _task_of(asked)
     model = build(config["model"], task.source_size, task.target_size, config["seed"])
     return model.to(device)
@@ -204,7 +204,7 @@ def _measure(
             record.failures[name] = f"{type(error).__name__}: {error}"
             continue
         record.take(name, made_by, taken.measurements)
-        if asked["record"] is not None:  # where it was trained says nothing of this
+        if asked["record"] is not None:  # it may have been trained on another device
             record.env.setdefault("later", {})[name] = _place(device)
         record.examples = taken.examples or record.examples
         record.per_example |= taken.per_example

@@ -85,7 +85,7 @@ class Case:
         return sorted((s for s in found if since is None or s.x >= since), key=lambda s: s.x)
 
     def _places(self, label: str, across: str, along: str) -> set[float]:
-        """Where along a coordinate a variant was measured."""
+        """The values of a coordinate at which a variant was measured."""
         p, variant = self.prediction, (self.experiment, label, across)
         if self.is_timed:
             groups = timed_at(self.loaded, variant, p.metric, p.coordinates)

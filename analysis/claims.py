@@ -17,7 +17,7 @@ from ablations.store.predictions import prediction_of
 from ablations.store.words import quoted
 from analysis import stats
 from analysis.cases import Case, cases
-from analysis.contrasts import DIFFERS, Evidence
+from analysis.contrasts import DIFFERS, Evidence, mostly_stuck
 from analysis.load import Loaded, Row, scores
 from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, measure
 from analysis.wording import UNITLESS, bounds, check_known, named, number, plain, title_of
@@ -184,8 +184,8 @@ def undertrained(loaded: Loaded, name: str) -> str:
         for other, words in zip(others, trivial.values(), strict=True):
             if own and other and sign * _mean(own) <= sign * _mean(other):
                 return f"{baseline} scores no better than {words}"
-    stuck = ended.count("stuck")
-    return f"{stuck} of {len(ended)} of its baselines are stuck" if 2 * stuck > len(ended) else ""
+    words = f"{ended.count('stuck')} of {len(ended)} of its baselines are stuck"
+    return words if mostly_stuck(ended) else ""
 
 
 def _mean(by_seed: dict[int, float]) -> float:

@@ -34,7 +34,7 @@ NOTHING = (math.nan, math.nan)
 
 
 def compare(a: Evidence, b: Evidence) -> Row:
-    """What two folders share, and what only one of them has, as strict JSON."""
+    """The comparison of two folders, as strict JSON."""
     both = [name for name in a.loaded.experiments if name in b.loaded.experiments]
     if not both:
         raise ValueError("the two folders have no experiment in common")
@@ -115,7 +115,7 @@ def _unpaired(a: Sequence[float], b: Sequence[float]) -> tuple[int, float, tuple
 
 
 def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
-    """What differs besides chance: metric, data, settings, torch or code → in which detail."""
+    """Metric, data, settings, torch or code, if they differ → in which detail."""
     one, other = (loaded.experiments[key[0]]["metric"] for loaded in (a, b))
     found = {}
     if any(one.get(name) != other.get(name) for name in ("name", "split", "unit", "better")):

@@ -41,7 +41,7 @@ COLUMNS = [*TRIAL, "status", "settings", *PLAIN, "step", "where"]
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a results folder held when it was read.
+    """The content of a results folder.
 
     `trials` has a row for each planned trial with its outcome, `measurements` one for each
     measurement. Each coordinate has a column; `where` holds all but the step in one line.
@@ -346,7 +346,7 @@ def crossing(across: Mapping[str, str]) -> str:
 
 
 def setting(config: Any, path: str) -> Any:
-    """What a config has at a path such as `train.steps`; None if nothing."""
+    """The value at a path of a config, such as `train.steps`; None if there is none."""
     for key in path.split("."):
         config = config.get(key) if isinstance(config, dict) else None
     return config

@@ -37,7 +37,7 @@ class Found:
     sd: float = math.nan
     """Standard deviation of single seeds."""
     shows: str = ""
-    """What kind of number it is, if not the usual one of its prediction."""
+    """The statistic, if it is not the usual one of its prediction."""
     is_log: bool = False
     is_fact: bool = False
     """It is counted, so it has no interval."""
@@ -142,7 +142,7 @@ def _unless_moving(case: Case, p: kinds.Equal, found: Found, seeds: Sequence[int
                 return found
             moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))
     one, two = np.array(moved).reshape(2, -1)
-    shift = abs(float(np.mean(one - two)))  # NaN where nothing was measured on the way
+    shift = abs(float(np.mean(one - two)))  # NaN if nothing was measured on the way
     is_far = found.verdict == REFUTED and abs(found.effect) - shift > p.within
     if not shift > MOVING * p.within or is_far:
         return found
@@ -195,7 +195,7 @@ def _exponent(case: Case, p: kinds.Exponent, units: Sequence[int]) -> Found:
 
 
 def _crossing(case: Case, p: kinds.Crosses, units: Sequence[int]) -> Found:
-    """Where the first variant changes from lower to higher; times and counts by log ratio."""
+    """The point at which the first variant becomes the higher; times and counts by log ratio."""
     one, two = (case.matrix(label, units) for label in p.variants)
     lead = one - two if case.metric["repeats"] == "seeds" else np.log(one / two)
     levels, floor = [spot.x for spot in case.spots], 0.0

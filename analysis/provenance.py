@@ -17,7 +17,7 @@ from analysis.wording import printable, short, variant_name
 
 MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")
 CODE = ("commit", "dirty")
-LONGEST = 200  # characters of a field, which may come from anybody
+LONGEST = 200  # characters of a field
 
 
 def machine(record: Record, session: str | None = None) -> str:

@@ -45,7 +45,7 @@ class Estimate:
     df: float = math.nan
 
     same_items: Estimate | None = None
-    """Where test items count too (see `seeds_and_items`): for new seeds on this very test set."""
+    """If test items count, too (`seeds_and_items`): the estimate for these items only."""
     of_items: float | None = None
     """The share of its variance that comes from the items: more seeds do not reduce it."""
 
@@ -243,7 +243,7 @@ def _worst(d: int, n: int, difference: float) -> float:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a difference is zero, between low and high; an open end is 0 or infinite."""
+    """The interval in which a difference is zero; an open end is 0 or infinite."""
 
     changes: int
     """Changes of sign that the band shows. Without any, one may still be between low and

@@ -42,7 +42,7 @@ class Batch:
             if tokens is None or len(lengths) != len(tokens):
                 raise ValueError(f"{name} must go with as many sequences")
             if len(lengths) == 0:
-                continue  # the model says what is empty
+                continue  # the model reports what is empty
             low, high = (int(end) for end in lengths.aminmax())
             if low < 1:
                 raise ValueError(f"{name} holds {low}: a sequence needs at least one real token")

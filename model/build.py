@@ -185,7 +185,7 @@ def _recurrent(config: Recurrent.Config, source_size: int | None, target_size: i
     )
 
 
-# A model from elsewhere brings a class method `assemble` of the same form.
+# A user's model has a class method `assemble` with the same arguments.
 _ASSEMBLE: dict[Any, Callable[[Any, int | None, int], nn.Module]] = {
     Transformer: _transformer,
     Recurrent: _recurrent,

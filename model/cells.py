@@ -22,7 +22,7 @@ CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hi
 
 
 class RecurrentLayer(Protocol):
-    """One recurrent layer, whatever its gates."""
+    """The interface of a recurrent layer."""
 
     hidden_size: int
 

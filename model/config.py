@@ -163,7 +163,7 @@ WORDS = {
 
 
 def _mismatch(value: Any, hint: Any) -> str | None:
-    """What a simple field expects, in words; None for other fields."""
+    """The kind of value that a simple field expects, in words; None for other fields."""
     kinds = get_args(hint) or (hint,)
     words = list(kinds) if get_origin(hint) is Literal else [WORDS.get(kind, "") for kind in kinds]
     if get_origin(hint) is list or "" in words:

@@ -50,7 +50,7 @@ class Description:
 
     @property
     def flops_by_kind(self) -> dict[str, float]:
-        """For each token."""
+        """FLOPs for each token, by kind."""
         return {kind: flops / self.cost.tokens for kind, flops in self.cost.flops.items()}
 
 

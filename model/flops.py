@@ -1,4 +1,4 @@
-"""What a model costs: parameters, operations and memory, each by kind."""
+"""Costs of a model: parameters, operations and memory, each by kind."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one forward pass over one sequence, or over one source and one target."""
+    """The costs of one forward pass over one sequence, or over one source and one target."""
 
     parameters: dict[str, int]
     """By kind; a tied weight counts once, under its first name."""
@@ -111,7 +111,7 @@ def count(model: nn.Module, source_length: int | None, length: int) -> Cost:
 
 
 def kinds_of(model: nn.Module) -> dict[nn.Module, str]:
-    """What each module's weights and products count as: mixing, unless it belongs to another."""
+    """Module → the kind of its weights and products: mixing, unless it belongs to another."""
     owners = (
         (Embedding, "embedding"),
         (Position, "positions"),

@@ -44,7 +44,7 @@ class Generator(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What a generation starts from: a source, a prompt, or both; without a prompt, BOS."""
+    """The start of a generation: a source, a prompt, or both; without a prompt, BOS."""
 
     source: Tensor | None = None  # B S
     source_lengths: Tensor | None = None  # B

@@ -23,7 +23,7 @@ class Head(nn.Module):
     """Returns the vectors; subclasses compute logits."""
 
     per: ClassVar[str | None] = None
-    """What has logits: each token, or the whole sequence; None where there are none."""
+    """Whether each token or the whole sequence has logits; None if there are none."""
 
     def forward(self, x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
         return x_BTD
@@ -41,7 +41,7 @@ class EachToken(Head):
         transform: bool = False
         """Whether a dense layer, GELU and a norm come first (BERT)."""
         scale: float = 1.0
-        """What the vectors are multiplied by; T5 divides by √d_model when tied."""
+        """Factor of the vectors; T5 divides by √d_model when tied."""
 
     def __init__(self, config: Config, d_model: int, target_size: int, norm: nn.Module) -> None:
         super().__init__()

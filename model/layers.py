@@ -26,7 +26,7 @@ class Dropout(nn.Dropout):
 
 
 class Joint(nn.Linear):
-    """Several projections of one input in one matrix product, each drawn under its own name."""
+    """Several projections of one input in one matrix product, initialised one by one."""
 
     def __init__(self, d_in: int, widths: dict[str, int], bias: bool) -> None:
         super().__init__(d_in, sum(widths.values()), bias=bias)

@@ -22,13 +22,13 @@ POSITION = Registry("position")
 class Position(nn.Module):
     """A scheme overrides the hooks it uses, which do nothing by default.
 
-    Positions are arguments, so a cache can go on.
+    Positions are arguments, so that cached generation works.
     """
 
     width = 0  # dimensions of d_model that `embed` appends rather than adds to
     every_layer = False  # whether `embed` is called again before every block but the first
     shared = True  # whether all blocks of a stack have one instance, or each its own
-    reach: int | None = None  # positions it knows, where max_len sets an end; None: any number
+    reach: int | None = None  # number of positions, if max_len limits it; None: no limit
 
     def check(self, end: int) -> None:
         """ValueError where more positions are needed than the scheme has."""
@@ -56,7 +56,7 @@ class Position(nn.Module):
 
 
 def precise(positions_T: Tensor) -> Tensor:
-    """As double precision, where the device has it: float32 loses the phase of far positions."""
+    """In double precision if the device has it: float32 loses the phase of far positions."""
     return positions_T.to(torch.float32 if positions_T.device.type == "mps" else torch.float64)
 
 
@@ -117,7 +117,7 @@ class FreeWidth(InputScheme):
     @dataclass(frozen=True, kw_only=True)
     class Config(InputScheme.Config):
         width: int | None = ranged(None, least=1)
-        """Of vectors that are appended. Left out: d_model / 4."""
+        """Width of vectors that are appended. Left out: d_model / 4."""
 
         def problems(self) -> list[str]:
             if self.width is None or self.join != "add":

@@ -108,7 +108,7 @@ class Alibi(Position):
         n = 1 << (n_heads.bit_length() - 1)
         exponents = [8 / n * step for step in range(1, n + 1)]
         exponents += [8 / (2 * n) * step for step in range(1, 2 * n, 2)][: n_heads - n]
-        # Kept as their logarithms, which every precision holds exactly.
+        # Stored as logarithms, which are exact in every precision.
         self.register_buffer("exponents_H", torch.tensor(exponents), persistent=False)
 
     def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ class T5(Position):
 
 
 def bucket(distance: int, causal: bool, n_buckets: int, max_distance: int) -> int:
-    """Of key minus query: half of a side's buckets hold one distance each, the rest grow as logs.
+    """The bucket of key − query: half of a side's buckets hold one distance, the rest grow as logs.
 
     A causal model has one side, the past; otherwise half of the buckets are the future's.
     """

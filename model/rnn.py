@@ -70,7 +70,7 @@ class Recurrent(nn.Module):
         depth: int = ranged(1, least=1)
         """Layers of the encoder and of the decoder."""
         dropout: float = ranged(0.0, least=0, below=1)
-        """Of embeddings and of what a layer hands upwards."""
+        """Dropout of embeddings and of each layer's output."""
         tied: bool = False
         """Whether one table serves the target's embedding and the output."""
         cell: dict[str, Any] = choice(CELL, "lstm")
@@ -249,7 +249,7 @@ class Seq2Seq(Recurrent):
     def read(
         self, h_BTH: Tensor, keys_BSH: Tensor, memory_BSH: Tensor, lengths_B: Tensor | None
     ) -> Tensor:
-        """What the decoder takes from the memory at each of its positions."""
+        """The memory, weighted by the scores of each position of the decoder."""
         scores_BTS = self.score(h_BTH, keys_BSH)
         if lengths_B is not None:
             padded_BS = positions(memory_BSH.shape[1], memory_BSH) >= lengths_B[:, None]

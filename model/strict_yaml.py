@@ -17,7 +17,7 @@ _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan",
 _DIGITS = 400  # no number needs more, and Python reads no more than 4,300
 _INT = re.compile(r"[-+]?(0|[1-9]\d*)")
 _VALUES = 100_000  # in one file, every alias written out
-_DEEPEST = 100  # collections in each other; many more would break the C parser, which recurses
+_DEEPEST = 100  # nested collections; the recursive C parser breaks at many more
 
 
 class _Loader(yaml.CSafeLoader):
@@ -69,7 +69,7 @@ class Source:
     lines: dict[str, int] = field(default_factory=dict)
 
     def place(self, path: str) -> str:
-        """Where a path, or the nearest thing above it, is written."""
+        """File and line of a path, or of the nearest path above it."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
         line = self.lines.get(path)  # 0: written in no file

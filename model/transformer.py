@@ -120,13 +120,13 @@ class Transformer(nn.Module):
         d_head: int | None = ranged(None, least=1)
         """Left out: d_model / n_heads."""
         dropout: float = ranged(0.0, least=0, below=1)
-        """Of what each sublayer adds to the stream."""
+        """Dropout of each sublayer's output."""
         embedding_dropout: float | None = ranged(None, least=0, below=1)
         """Left out: the same as dropout."""
         attention_dropout: float = ranged(0.0, least=0, below=1)
-        """Of the attention weights."""
+        """Dropout of the attention weights."""
         feedforward_dropout: float = ranged(0.0, least=0, below=1)
-        """Inside the feed-forward."""
+        """Dropout inside the feed-forward."""
         max_len: int = ranged(512, least=1)
         tied: Literal["free", "output", "all"] = "free"
         """Which embeddings are one: none; the target's and the output's; the source's too."""

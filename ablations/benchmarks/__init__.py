@@ -1,1 +1,1 @@
-"""Benchmarks: what is timed side by side with the baseline, alone on the machine."""
+"""Benchmarks: models timed beside the baseline, with the machine to themselves."""

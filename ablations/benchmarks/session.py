@@ -116,7 +116,7 @@ def clock(call: Call, device: torch.device, repeats: int = 1) -> float:
 
 
 BASELINE, BASELINE_AGAIN = "baseline_samples", "baseline_again"  # as records call them
-TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
+TOKENS = "tokens"  # a coordinate that decides the batch at each length
 NOISY = 0.05  # of the cores' time: more work of other programs flags a session
 
 
@@ -130,7 +130,7 @@ class Watch:
     load: float = field(default_factory=lambda: _load())
 
     def state(self, device: torch.device) -> dict[str, Any]:
-        """For the session's entry in a record."""
+        """The session's entry in a record."""
         seconds = max(time.monotonic() - self.begun, 1e-9)
         cores = psutil.cpu_count() or 1
         others = max(0.0, (_busy() - self.busy) - (_own() - self.own)) / (seconds * cores)
@@ -165,7 +165,7 @@ def _load() -> float:
 
 @dataclass
 class Point:
-    """What one process measured at one point."""
+    """The times of one process at one point."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
@@ -235,7 +235,7 @@ class _Process:
     configs: Mapping[str, dict[str, Any]]
     places: Sequence[Place]
     left: Sequence[Mapping[str, str]]
-    """For each point, the candidates not to be timed → why."""
+    """For each point: candidate that is left out → reason."""
     config: TimingConfig
     device: torch.device
     _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)

@@ -27,7 +27,7 @@ from model.mixers import Context, Mixer
 from model.transformer import Stack
 
 KEPT, ANEW = "kept", "anew"  # the KV cache: on, or off, so that each token reads all before it
-SOURCE = 16  # tokens, where a task has a source
+SOURCE = 16  # tokens, if a task has a source
 PASSES: dict[str, tuple[str, ...]] = {"pass": ("forward", "training")}
 DECODING: dict[str, tuple[str, ...]] = {"cache": (KEPT, ANEW)}
 

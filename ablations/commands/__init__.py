@@ -138,7 +138,7 @@ def _open_standard_descriptors() -> None:
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # this is the lowest free one, so it is what `open` takes
+        except OSError:  # `open` takes the lowest free descriptor: this one
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 

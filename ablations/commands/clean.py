@@ -28,7 +28,7 @@ def act(options: Namespace) -> int:
     from ablations.estimate import in_bytes
 
     results, total = results_of(options), 0
-    results.read_plan()  # RecordError where there is none, before anything is written
+    results.read_plan()  # RecordError if there is none, before anything is written
     lock = Leases(results.root / "leases").locked() if options.yes else contextlib.nullcontext()
     with lock:  # nothing can begin now
         found = list(litter(results))

@@ -10,7 +10,7 @@ from ablations.config import override
 from model import presets
 from model.config import ConfigError
 
-VOCABULARY = 32_000  # where there is no preset
+VOCABULARY = 32_000  # without a preset
 
 
 def act(options: Namespace) -> int:
@@ -34,12 +34,12 @@ def act(options: Namespace) -> int:
         # name=… chooses another model, without the preset's settings.
         model = {"name": values.pop("name")} if "name" in values else preset.model
         parts = {key: part for key, part in resolve(model).items() if isinstance(part, Mapping)}
-        named = {key: part["name"] for key, part in parts.items()}  # to be given options
+        named = {key: part["name"] for key, part in parts.items()}  # so that options can be added
         by_depth = sorted(values, key=lambda path: path.count("."))
         settings = {f"model.{path}": values[path] for path in by_depth}
         written = override({"model": {**named, **model}}, settings)["model"]
         description = describe.describe(written, source_size, target_size, options.length)
-    except ValueError as error:  # a ConfigError, or what a component says of its sizes
+    except ValueError as error:  # a ConfigError, or a component's own error about sizes
         raise ConfigError([str(error)]) from None
     if options.json:
         name = preset.name if options.names else None

@@ -42,7 +42,7 @@ def act(options: Namespace) -> int:
     for title, key in (("parameters", "parameters"), ("FLOPs/token", "flops_per_token")):
         one, other = found[key]
         rows.append([title, f"{one:,.0f}", f"{other:,.0f} ({(other - one) / one:+.1%})"])
-    rows.append(["same first weights", *(f"{share:.1%}" for share in found["start_equal"])])
+    rows.append(["same initial weights", *(f"{share:.1%}" for share in found["start_equal"])])
     print_table(("", *map(quoted, variants)), rows)
     for name, (here, there) in found["modules"].items():
         print(f"\n{name}\n  {here}\n  → {there}")

@@ -11,6 +11,7 @@ from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.words import quoted
 
 if TYPE_CHECKING:
+    from ablations.expand import Trial
     from ablations.missing import Missing
     from ablations.plan import Plan
     from ablations.store.results import Results
@@ -20,6 +21,7 @@ _COLUMNS = ("parameters", "steps", "s/trial", "seeds")
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
+    from ablations.estimate import UTILISATION
     from ablations.missing import missing
 
     on = machine_of(options)
@@ -33,6 +35,15 @@ def act(options: Namespace) -> int:
     print()
     for note in plan.notes:
         print(note)
+    if hours := totals["projected"]:
+        low, high = (f"{100 * share:.0f}" for share in UTILISATION)
+        print(f"{totals['trials']} trials, {totals['done']} done; this machine has no accelerator.")
+        print(
+            f"Projected from counted work at {low} to {high} % of the published peak, not measured:"
+        )
+        for name, (least, most) in hours.items():
+            print(f"{name:>9}  {least:,.3g} to {most:,.3g} device-hours")
+        return 0
     if totals["unknown"]:
         why = "too large for this machine, or not yet run on such a device"
         print(f"Time unknown: {totals['unknown']} trials, {why}.")
@@ -45,9 +56,20 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The totals of a plan, and a row for each variant."""
-    from ablations.estimate import rate_of, seconds_each, seconds_timing, side_by_side
+    from ablations.estimate import (
+        projected_hours,
+        rate_of,
+        seconds_each,
+        seconds_timing,
+        side_by_side,
+    )
 
-    took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
+    is_elsewhere = plan.profile.name == "gpu" and on.device.type == "cpu"
+
+    def rate(trial: Trial) -> float | None:
+        return None if is_elsewhere else rate_of(on.device, trial)
+
+    took = seconds_each(lacks.train, plan, results, on.device, rate)
     each = {trial.id: seconds for trial, seconds in zip(lacks.train, took, strict=True)}
     rows: list[dict[str, Any]] = []
     for name, expanded in plan.experiments.items():
@@ -67,7 +89,10 @@ def price(
                 }
             )
     known = [seconds for seconds in each.values() if seconds is not None]
-    training, timing = side_by_side(known, on.at_once), seconds_timing(plan, lacks)
+    training, timing = (
+        side_by_side(known, on.at_once),
+        seconds_timing(plan, lacks),
+    )
     totals = {
         "trials": len(plan.trials),
         "done": len(plan.trials) - len(each),
@@ -76,6 +101,7 @@ def price(
         "training": training,
         "device_hours": sum(known) / 3600,
         "timing": timing,
+        "projected": projected_hours(lacks.train) if is_elsewhere else {},
     }
     return totals, rows
 
@@ -95,7 +121,7 @@ def _line(row: dict[str, Any]) -> list[str]:
 
 
 def _rest(totals: dict[str, Any], on: Machine, is_measured: bool) -> str:
-    """What is left to do, and how long it takes."""
+    """The work that is left, and its time, in words."""
     from ablations.progress import roughly
 
     hours = f", {totals['device_hours']:,.3g} device-hours" * (on.device.type != "cpu")

@@ -44,7 +44,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
     planned = results.read_plan()["experiments"]
     running = {lease.name for lease in Leases(results.root / "leases").live()}
     rows: list[dict[str, Any]] = []
-    rows_of: dict[str, list[dict[str, Any]]] = {}  # by trial, which experiments may share
+    rows_of: dict[str, list[dict[str, Any]]] = {}  # trial → rows; experiments may share a trial
     asked: dict[str, set[str]] = {}  # trial → measures
     sizes: dict[str, float] = {}
     for title in _titles(planned, names, results):

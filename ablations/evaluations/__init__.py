@@ -1,1 +1,1 @@
-"""Evaluations: what is measured of a trained model."""
+"""Evaluations: measurements of trained models."""

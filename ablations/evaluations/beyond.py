@@ -20,7 +20,7 @@ from model.batch import Batch, cross_entropy
 from model.layers import evaluating
 
 BANDS = {1.0: 1, 1.5: 1, 4.0: 4}
-"""Where a band ends, in trained lengths, and how many halves of one it holds."""
+"""End of a band in trained lengths → half lengths in it."""
 LAST = max(BANDS)
 TARGETS = 32768  # tokens that are predicted in each band, about
 BATCH_TOKENS = 8192

@@ -29,7 +29,7 @@ from model.mixers.attention import Heads
 TOKENS = 8192  # read of each split, about, with padding
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 ORDERS = 3  # at random
-DRAWS = 4  # of first weights
+DRAWS = 4  # of initial weights
 
 Head = tuple[str, int]  # the name of its layer, and its number there
 Layers = Mapping[str, Heads]

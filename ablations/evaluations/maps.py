@@ -84,7 +84,7 @@ def words(task: Task, batch: Batch, of_source: bool) -> list[Any]:
 
 
 def examples(batches: Sequence[Batch]) -> list[tuple[int, Batch]]:
-    """Up to three short ones with their numbers, each without padding."""
+    """Up to three short examples with their numbers, without padding."""
     places = [(batch, row) for batch in batches for row in range(len(batch.labels))]
     alone = ((number, single(*place)) for number, place in enumerate(places))
     short = [(number, batch) for number, batch in alone if _size(batch) <= SHORT]
@@ -155,7 +155,7 @@ class Positions(Evaluation):
 
 @torch.inference_mode()
 def similarity(scheme: InputScheme, device: torch.device) -> Tensor:
-    """T T."""
+    """T T: the cosine of every two positions."""
     count = MOST if scheme.reach is None else min(MOST, scheme.reach)
     vectors_TW = scheme.vectors(torch.arange(count, device=device)).float()
     unit_TW = F.normalize(vectors_TW, dim=-1)

@@ -128,7 +128,7 @@ def by_example(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """For each example: its loss in nats, its number of labels, and the length of its source."""
-    batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
+    batches = task.evaluation_batches(split)  # outside inference mode, because they may be cached
     nats, labels, sources = [], [], []
     with evaluating(model), torch.inference_mode():
         for batch in batches:
@@ -190,7 +190,7 @@ def answers(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor]:
     """For each label: the model's largest probability, and 1 if that answer is right, else 0."""
-    batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
+    batches = task.evaluation_batches(split)  # outside inference mode, because they may be cached
     sure, right = [], []
     with evaluating(model), torch.inference_mode():
         for batch in batches:

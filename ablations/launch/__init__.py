@@ -52,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a running job reported."""
+    """A report of a running job."""
 
     job: str
     fraction: float
@@ -99,7 +99,7 @@ class Launcher(ABC):
         """Queue a job, also while events are being read."""
         assert self._is_open
         assert job.id not in self._waiting.keys() | self._running.keys()
-        # Copied through JSON, so that nobody shares an object.
+        # Copied through JSON, so that no object is shared.
         self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
 
     def events(self) -> Iterator[Event]:

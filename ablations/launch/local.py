@@ -145,7 +145,7 @@ class LocalLauncher(Launcher):
         pulse = math.inf if self._is_stopping is None else _PULSE
         left = min(pulse, min(each.deadline for each in workers) - time.monotonic())
         written = wait(list(handles), None if math.isinf(left) else max(0.0, left))
-        with defer_signals():  # what is taken from a worker must not be lost
+        with defer_signals():  # a message that was read must not be lost
             for handle in written:
                 worker = handles[handle]
                 if isinstance(handle, int):  # a sentinel
@@ -170,7 +170,7 @@ class _Worker:
         self._partial = b""
         self.reader, writer = _CONTEXT.Pipe(duplex=False)
         os.set_blocking(self.reader.fileno(), False)
-        # A file without a name: nothing stays on the disk, whoever is killed.
+        # A file without a name: nothing stays on the disk after a kill.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115
         # A Connection is how multiprocessing hands over a file descriptor.
         output = Connection(os.dup(self._output.fileno()), readable=False)
@@ -220,9 +220,9 @@ class _Worker:
             self._signal(signal.SIGKILL)
 
     def finish(self) -> list[Event]:
-        """The process has ended: its last words and its outcome, and nothing of it left behind."""
+        """The last reports and the outcome of an ended process; ends its children, too."""
         seconds = time.monotonic() - self._started
-        survived = _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
+        survived = _signal_group(self._pid, signal.SIGKILL)  # processes that the job left running
         events = self.read()
         plain = self._result or _death(self.process.exitcode, survived)
         if self.ending:
@@ -236,7 +236,7 @@ class _Worker:
 
     def _tail(self) -> str:
         file = self._output.fileno()
-        # pread, because what still writes this file shares its position.
+        # pread, because processes that still write this file share its position.
         last = os.pread(file, 4 * _TAIL, max(0, os.fstat(file).st_size - 4 * _TAIL))
         text = last.decode("utf-8", "replace").strip()[-_TAIL:]
         return f"Output:\n{text}\n" if text else ""
@@ -255,7 +255,7 @@ def _count(job: Job) -> int:
 def _signal_group(leader: int, number: int) -> bool:
     try:
         os.killpg(leader, number)
-    except (ProcessLookupError, PermissionError):  # macOS: a group of which only zombies are left
+    except (ProcessLookupError, PermissionError):  # macOS: a group with only zombies left
         return False
     return True
 

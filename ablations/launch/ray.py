@@ -35,8 +35,8 @@ from ablations.store.words import first_line
 from model.config import ConfigError
 
 _GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
-_POLL = 0.2  # seconds between two looks at what jobs report
-_KNOCK = 10.0  # seconds until nobody is at an address
+_POLL = 0.2  # seconds between two reads of the mailbox
+_KNOCK = 10.0  # seconds until an address counts as silent
 
 
 class RayLauncher(Launcher):
@@ -147,7 +147,7 @@ class RayLauncher(Launcher):
         try:
             ended = self._ray.get(attempt.task)
             outcome = Outcome(**ended["outcome"])
-            if outcome.status == "storage":  # there, which says nothing of other machines
+            if outcome.status == "storage":  # on that machine; others may have space
                 reason = f"on {ended['node']}: {outcome.reason}"
                 outcome = replace(outcome, status="error", reason=reason, began=False)
             _keep(job, ended["files"])
@@ -304,10 +304,10 @@ def connect(address: str | None, capacity: int | None, imports: Sequence[str]) -
     else:
         _knock(address)
         where = {"address": address}
-    before = signal.getsignal(signal.SIGTERM)  # which Ray takes for itself
+    before = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     with tempfile.TemporaryDirectory(prefix="ablations-") as folder:
         _pack(Path(folder), imports)
-        env = {"PYTHONSAFEPATH": "1"}  # where Ray was started, another `ablations` may be
+        env = {"PYTHONSAFEPATH": "1"}  # Ray's own folder may hold another `ablations`
         env |= {"ABLATIONS_TASKS": "tasks.json", "ABLATIONS_FILES": "files"}
         where["runtime_env"] = {"working_dir": folder, "env_vars": env}
         try:

@@ -41,7 +41,7 @@ _LARGEST = 1_000  # jobs of one array: most clusters take no more (MaxArraySize)
 _RESTARTS = 10_000  # time limits that one job may use up, one after the other
 _START = 60.0  # seconds that a job may need until its function is called
 _ANSWER = 30.0  # seconds until Slurm counts as silent
-_LOOKS = 15  # polls of the files between two questions to Slurm, which everybody shares
+_LOOKS = 15  # polls of the files for each question to Slurm, which all users share
 _LAGS = 5  # polls that the disk may lag behind what Slurm says
 _PATIENCE = 120.0  # seconds until a cancelled job is no longer waited for
 _TAIL = 2_000  # characters of a log
@@ -58,7 +58,7 @@ _OURS = ("array", "error", "job-name", "open-mode", "output", "requeue", "signal
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmProfile(Checked):
-    """What a cluster is told with every job; what is null is left to the cluster. For example:
+    """Options of every job on a cluster; the cluster decides those that are null. For example:
 
     partition: gpu
     minutes: 240
@@ -73,10 +73,10 @@ class SlurmProfile(Checked):
     minutes: int = ranged(240, least=1)  # the time limit; near it a job queues again
     warning: int = ranged(120, least=1)  # seconds before the time limit at which it does so
     grace: float = ranged(25.0, least=0)  # seconds from SIGTERM to SIGKILL, below KillWait
-    cpus: int = ranged(1, least=1)  # at least so many a job, and one for each of its threads
-    gigabytes: float | None = None  # at least so much a job; the cluster may kill what takes more
-    device: str | None = None  # what jobs compute on, such as cuda or cpu, unless --device says it
-    gpu: str = "gpu"  # what the cluster calls an accelerator, such as gpu:a100
+    cpus: int = ranged(1, least=1)  # least CPUs of a job; it gets one for each thread
+    gigabytes: float | None = None  # least memory of a job; the cluster may kill larger jobs
+    device: str | None = None  # device of jobs, such as cuda or cpu; --device overrides it
+    gpu: str = "gpu"  # the cluster's name of an accelerator, such as gpu:a100
     shards: int = ranged(0, least=0)  # of an accelerator (gres/shard); 0: not divided
     parallel: int = ranged(64, least=1)  # jobs at once, unless --jobs says it
     setup: list[str] = field(default_factory=list)  # shell lines before each job
@@ -96,13 +96,13 @@ class SlurmProfile(Checked):
         return problems
 
     def options(self, job: Job) -> dict[str, Any]:
-        """What a job needs, in submitit's words for sbatch; jobs with equal needs share an array.
+        """The needs of a job as submitit's parameters; jobs with equal needs share an array.
 
         The job's program replaces the batch shell: srun or a shell between it and Slurm would end
         at the first of Slurm's signals.
         """
         minutes, memory = self.minutes, None
-        if job.seconds is not None:  # what asks for less starts sooner
+        if job.seconds is not None:  # shorter jobs start sooner
             needed = job.seconds + self.grace + self.warning + _START
             minutes = min(minutes, math.ceil(needed / 60))
         if self.gigabytes is not None:
@@ -122,7 +122,7 @@ class SlurmProfile(Checked):
 
 
 def read_slurm_profile(file: str | None) -> SlurmProfile:
-    """What a file says; the cluster's own defaults without one."""
+    """The profile in a file; without a file, the cluster's own defaults."""
     if file is None:
         return SlurmProfile()
     source = read_yaml(Path(file))
@@ -164,7 +164,7 @@ class SlurmLauncher(Launcher):
             self._done.remove(ended)
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._running) if self._running else _LARGEST
-            with defer_signals():  # what is submitted must be written down
+            with defer_signals():  # a submission must be written down
                 waiting = self._waiting.values()
                 if left := [one for job in waiting if (one := Submitted.left(self._folder, job))]:
                     self._attach(left)
@@ -240,7 +240,7 @@ class SlurmLauncher(Launcher):
         if self._running and time.monotonic() >= self._look_at:
             self._look()
         for one in [*self._running.values()]:
-            with defer_signals():  # what is taken must not be lost
+            with defer_signals():  # an outcome that was read must not be lost
                 self._ready += one.news()
                 one.end(_LAGS * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
                 if one.outcome is None:
@@ -303,7 +303,7 @@ class Submitted:
     def cancel(self) -> None:
         """Let the job know that its own driver tells it to stop."""
         self.is_cancelled = True
-        with contextlib.suppress(OSError):  # then only what it has so far is lost
+        with contextlib.suppress(OSError):  # then only unfinished work is lost
             self.file("cancelled").touch()
 
     def forget(self) -> None:
@@ -321,8 +321,8 @@ class Submitted:
         self._ended = min(self._ended, time.monotonic()) if state in _ENDED else math.inf
 
     def news(self) -> list[Event]:
-        """What it has reported since the last call; its outcome, which comes last, is kept."""
-        with contextlib.suppress(OSError):  # else a network disk may go on to hide what is new
+        """Its reports since the last call; sets `outcome` when that arrives."""
+        with contextlib.suppress(OSError):  # makes a network disk show new files
             os.listdir(self.base.parent)
         try:
             written = self.file("lines").read_bytes()[self._read :]
@@ -442,7 +442,7 @@ def _load_submitit() -> Any:
 
 
 def _states() -> dict[str, str] | None:
-    """How each of this user's jobs stands, by its number; None if there is no answer.
+    """Number → state of each of this user's jobs; None if there is no answer.
 
     squeue is on every cluster; sacct, which submitit asks, is not.
     """
@@ -453,7 +453,7 @@ def _states() -> dict[str, str] | None:
 
 
 def _ask(*words: str) -> str | None:
-    """What a command of Slurm's prints; None if it fails."""
+    """The output of a Slurm command; None if it fails."""
     quiet: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         return subprocess.check_output(words, text=True, timeout=_ANSWER, **quiet)

@@ -1,1 +1,1 @@
-"""Probes: what is computed or counted of an untrained model."""
+"""Probes: measurements of untrained models."""

@@ -93,7 +93,7 @@ class _Watch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernels: set[str] = set()  # that do in one operation what takes many
+        self.kernels: set[str] = set()  # library kernels that stand for many operations
         self._depth: dict[int, int] = {}
         self._held: list[Any] = []  # so that no address is given again
 
@@ -197,7 +197,7 @@ def _cell_path(layer: Mixer, cells: Iterable[Layer], length: int) -> int:
 
 
 LENGTHS = (128, 256, 512, 1024, 2048)
-LEAST = 1 << 20  # bytes on the CPU: what was free in the heap hides smaller peaks
+LEAST = 1 << 20  # bytes on the CPU: free heap memory hides smaller peaks
 LAYER, MODEL = "layer", "model"  # of what
 
 
@@ -228,7 +228,7 @@ class Memory(Probe):
 def saved_bytes(
     of: str, config: dict[str, Any], task: Task, device: torch.device, length: int, _: Any = None
 ) -> int:
-    """Of one forward pass in training, with one sequence."""
+    """Bytes that autograd saves in one forward pass of one sequence."""
     model = untrained(config, task, device).train()
     if of == LAYER:
         x_BTD, context = layer_input(config, length, 1, device)
@@ -255,7 +255,7 @@ def _peak(
 ) -> int:
     timing = LayerTime() if of == LAYER else Throughput()
     small: Place = {"length": 2, "batch": 1, "pass": "training"}
-    timing.prepare(config, task, device, small)()  # pays for what any first call loads
+    timing.prepare(config, task, device, small)()  # the first call of any length loads code
     call = timing.prepare(config, task, device, {**small, "length": length})
     peak = peak_bytes(call, device)
     if device.type == "cpu" and peak < LEAST:

@@ -25,7 +25,7 @@ Answer = Callable[[Tensor], Tensor]  # B T tokens → B T D
 
 
 class Gap(Probe):
-    """The largest gap of several models that differ in their first weights."""
+    """The largest gap of several models that differ in their initial weights."""
 
     def gap(self, model: Any, config: Any, task: Task, draw: torch.Generator) -> float:
         raise NotImplementedError

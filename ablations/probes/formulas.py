@@ -76,7 +76,7 @@ CLOSE = 1e-9  # enough: at its least the loss is flat over 1e-8 in double precis
 
 @MEASUREMENT.register("penalty")
 class Penalty(Probe):
-    """Where the loss of the right word's probability p turns, the rest spread evenly.
+    """The probability p of the right word at which the loss is least, the rest spread evenly.
 
     −(1 − ε + ε/V) log p − (ε − ε/V) log((1 − p) / (V − 1)), which is least at p = 1 − ε + ε/V
     (Szegedy et al. 2016, 7). turning_probability: that p, found by search in the project's own
@@ -109,7 +109,7 @@ def loss_at(probability: float, smoothing: float, over: str) -> float:
 
 
 def least(loss: Callable[[float], float]) -> float:
-    """Where a convex function of [0, 1] is least, by golden section."""
+    """The minimum of a convex function on [0, 1], by golden section."""
     low, high = 0.0, 1.0
     while high - low > CLOSE:
         inner, outer = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
@@ -225,7 +225,7 @@ TIMES = 8  # as many pairs as dimensions: with as few as dimensions, a map fits 
 
 @MEASUREMENT.register("offset")
 class Offset(Probe):
-    """What the best linear map M from the vector at pos to that at pos + k leaves unexplained.
+    """The residual of the best linear map M from the vector at pos to that at pos + k.
 
     min over M of ‖P M − P₊ₖ‖ / ‖P₊ₖ‖, without an intercept, over eight times as many positions as
     dimensions. Sines and cosines leave nothing: M turns each pair by k / base^(2i/w) (Vaswani et

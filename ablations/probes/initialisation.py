@@ -91,7 +91,7 @@ class Fresh(Probe):
 
 @torch.inference_mode()
 def relative_changes(model: nn.Module, batch: Batch) -> list[float]:
-    """Of each block, in the order of the calls; padding does not count."""
+    """The change by each block, in the order of the calls; padding does not count."""
     found: list[float] = []
 
     def hook(block: nn.Module, given: tuple[Any, ...], answer: tuple[Tensor, Any]) -> None:
@@ -112,7 +112,7 @@ def relative_changes(model: nn.Module, batch: Batch) -> list[float]:
 
 DEPTHS = (2, 4, 8, 16, 32)
 GRADIENT_TOKENS = 512  # of the batch, about
-DRAWS = 4  # of first weights, which matter several times as much as the batch
+DRAWS = 4  # of initial weights, which matter more than the batch
 APART = 1_000_000  # so that no trial draws the weights of another
 
 

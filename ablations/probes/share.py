@@ -1,4 +1,4 @@
-"""Where a model spends its work, its weights and its time."""
+"""Shares of a model's components in its work, its weights and its time."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _shares(metric: str, amounts: dict[str, int], at: Place) -> list[Measurement
 
 
 def _time_shares(timed: list[tuple[Any, str | None]], ratio: float) -> list[Measurement]:
-    """Of each part the share in every process."""
+    """The share of each part in every process."""
     where: dict[str, float | str] = {"tokens_over_width": ratio}
     failure = next((reason for _, reason in timed if reason), None)
     if failure:
@@ -177,11 +177,8 @@ def _clocked(model: nn.Module, device: torch.device) -> Iterator[dict[str, float
 
 @MEASUREMENT.register("structure")
 class Structure(Probe):
-    """Of each preset's first stack, on the meta device: word vectors and position vectors, their
-    width, blocks, and how wide a block's feed-forward is inside.
-
-    There are position vectors where they are trained; other schemes compute what they add.
-    """
+    """Sizes of each preset's first stack: word vectors, trained position vectors, their width,
+    blocks, and the inner width of a feed-forward."""
 
     metrics: ClassVar = {"structure": Metric("1", "lower", "size", repeats="nothing")}
 
@@ -197,7 +194,7 @@ class Structure(Probe):
 
 
 def sizes(stack: Stack) -> dict[str, int | None]:
-    """Of a stack whose feed-forwards have an inside."""
+    """The sizes of a stack that has feed-forwards."""
     words, position = stack.embedding.tokens, stack.embedding.position
     down: Any = getattr(stack.blocks[0].feedforward, "down", None)
     assert down is not None, "a published model has a feed-forward"

@@ -23,7 +23,7 @@ _KINDS = {
 
 
 class NotAFileError(OSError):
-    """Something else stands where a file is read; `strerror` names what it is."""
+    """The path is no regular file; `strerror` names what it is."""
 
 
 def open_file(path: str | Path) -> BinaryIO:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 TUNING = (100, 101)
-"""Seeds of trials that choose among settings; nothing of theirs is reported."""
+"""Seeds of tuning, which are never reported."""
 DECIDING = tuple(range(300, 310))
 """Seeds that are reported. Questions, metrics and margins were written before they were run."""
 
@@ -17,7 +17,7 @@ _BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")
 
 
 def canonical_json(plain: Any) -> str:
-    """One text for equal settings, whatever the order they were written in."""
+    """JSON with sorted keys: equal settings give equal text."""
     return json.dumps(plain, sort_keys=True, allow_nan=False)
 
 
@@ -39,15 +39,11 @@ def decisive(
 
 
 def settings(parts: Mapping[str, str]) -> str:
-    """Twelve hex digits of everything but the seed."""
-    return _digest(parts)
+    """Twelve hex digits of these parts; without a seed, equal for all seeds."""
+    text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]
 
 
 def identity(parts: Mapping[str, str], seed: int) -> str:
     """Twelve hex digits: the trial's id."""
-    return _digest({**parts, "seed": canonical_json(seed)})
-
-
-def _digest(parts: Mapping[str, str]) -> str:
-    text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
-    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]
+    return settings({**parts, "seed": canonical_json(seed)})

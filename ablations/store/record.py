@@ -28,7 +28,7 @@ TRAINING = "training"  # the source of the measurements that training takes itse
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the measurements mean something
 WHOLE = ("ok", "stuck")  # trained for all steps, so the time is typical
 
-_LARGEST = 1 << 1023  # what a float can hold
+_LARGEST = 1 << 1023  # about the largest float
 
 
 def _checked_as(kind: Any, words: str = "") -> Any:

@@ -47,7 +47,7 @@ class _Metric(TypedDict):
     repeats: NotRequired[Literal["seeds", "processes", "nothing"]]
     matters: NotRequired[Number | None]
     beside: NotRequired[dict[str, Any]]
-    """Where its baseline was measured, if that is elsewhere."""
+    """Coordinates of the baseline that differ from the variant's."""
 
 
 class _Decisive(_Metric):

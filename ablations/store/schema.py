@@ -21,7 +21,7 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 T = TypeVar("T")
 _FIRST = re.compile(rb'\{"schema": (\d{1,9}), "sha256": "([0-9a-f]{64})",\n')
-_BY_ROW = ("measurements", "experiments")  # fields of which each item has a line
+_BY_ROW = ("measurements", "experiments")  # fields with a line for each item
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 
 
@@ -69,7 +69,7 @@ def _digest(schema: int, rest: bytes) -> bytes:
 
 
 def decode(data: bytes, kind: TypeAdapter[T]) -> T:
-    """What these bytes hold; a RecordError says in one line what is wrong with them."""
+    """The object in these bytes; RecordError names the problem in one line."""
     return parse(_checked(data), kind)
 
 
@@ -116,7 +116,7 @@ def _checked(data: bytes) -> bytes:
     """The JSON object of a file, if its first line has the right checksum."""
     first = _FIRST.match(data)
     if first is None:
-        check_schema(_read_json(data))  # says what it is, if it is no record at all
+        check_schema(_read_json(data))  # its error is clearer if this is no record at all
         raise RecordError("damaged: it does not begin as a record does")
     schema, rest = int(first[1]), data[first.end() :]
     if _digest(SCHEMA, rest) == first[2]:

@@ -1,4 +1,4 @@
-"""Which source files made a number, and whether they are still the same.
+"""Stamps: which source files made a number, and whether they have changed since.
 
 A stamp lists files with a digest of each: its syntax tree without docstrings, so that comments and
 prose do not count. It is made and compared from the files alone; nothing of them is imported.
@@ -137,7 +137,7 @@ def _plain(node: Any) -> Any:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """What a module imports at its top level from this project, or from a user's own code."""
+    """The modules of this project or the user that a module imports at its top level."""
     found: set[str] = set()
     path = _file(module)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]

@@ -129,7 +129,7 @@ class Padded:
     def answers(
         self, model: nn.Module, device: torch.device | str, decode: Decode, longest: int
     ) -> list[list[int]]:
-        """What the model writes to each source, in the order of the examples."""
+        """The model's answer to each source, in the order of the examples."""
         answers: list[list[int]] = [[]] * len(self)
         for rows_B, batch in self.asked:
             given = batch.to(device)

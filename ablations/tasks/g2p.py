@@ -52,11 +52,11 @@ class G2P(PaddedTask):
         valid_words: int | None = None
         test_words: int | None = None
         split: Literal["stem", "word"] = "stem"
-        """What is hashed to assign a word to a split, if no files are given."""
+        """The key that is hashed to assign a word to a split, if no files are given."""
         stress: bool = False
         """Whether vowels keep their stress: AH0, AH1 and AH2, or AH."""
         pronunciations: Literal["first", "all"] = "first"
-        """Of a training word: its first, or each as an example of its own."""
+        """Which pronunciations of a training word are examples."""
         train: str | None = None
         """A user's own dictionaries (`data/cmudict.py`): all three, or none."""
         valid: str | None = None

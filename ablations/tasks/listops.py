@@ -193,7 +193,7 @@ class ListOps(PaddedTask):
 
     @cached_property
     def _digest(self) -> str:
-        """Of the test examples and the options, which decide the training examples."""
+        """Digest of the test examples and of the options, which decide the training examples."""
         decisive = [asdict(self.config), self._asked]
         return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 

@@ -167,7 +167,7 @@ class Pair(Lookup):
         values: int = ranged(8, least=2)
         """What a slot may hold; an answer is one token for all values."""
         asked: int = ranged(2, least=1)
-        """Slots that are asked for at once."""
+        """Slots in one question."""
         examples: int = ranged(1000, least=1)
         """Questions that are asked."""
 

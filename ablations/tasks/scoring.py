@@ -82,7 +82,7 @@ def first(output: Ids, references: References) -> Ids:
     return references[0]
 
 
-# The end of a metric's name → which words, how they are scored, and what a table says of it.
+# Suffix of a metric → filter of words, choice of the reference, and words for tables.
 Scoring = tuple[Callable[[int], bool], Callable[[Ids, References], Ids], str]
 SCORINGS: dict[str, Scoring] = {
     "": (lambda references: True, nearest, "nearest of all pronunciations"),

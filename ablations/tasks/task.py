@@ -55,7 +55,7 @@ def cut_to_size(
 
 TASK = Registry("task")
 
-Decode = Callable[[Generator, Question, int], list[Answer]]  # of at most so many tokens
+Decode = Callable[[Generator, Question, int], list[Answer]]  # the number: tokens, at most
 Example = dict[str, str]  # input, target and output, written for a reader
 
 
@@ -82,7 +82,7 @@ class Score:
     """The coordinates, such as {"length": 32}; empty for the whole split."""
     reason: str | None = None
     per_example: list[float] | None = field(default=None, compare=False, repr=False)
-    """What each example of the split had in it, in the split's order: errors, or right as 1."""
+    """Its value for each example, in the split's order: errors, or 1 for a right answer."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Budget:
     """The size of a training step."""
 
     tokens: int
-    """Of a step: source and target positions, padding too."""
+    """Tokens of a step: source and target positions, with padding."""
     micro_batches: int = 1
     """Batches of like length that make up a step, from short ones to long ones."""
 
@@ -111,7 +111,7 @@ class Task:
     kind: ClassVar[str]
     """The kind of model it feeds: encoder_decoder, decoder or encoder."""
     per: ClassVar[str] = "token"
-    """What is labelled: each token, or the whole sequence with one class."""
+    """Whether each token has a label, or the whole sequence has one class."""
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
     files: ClassVar[tuple[str, ...]] = ()
@@ -125,7 +125,7 @@ class Task:
     """Size of the vocabulary that is predicted, or the number of classes."""
     input_tokens: Any = None
     output_tokens: Any = None
-    """What questions and answers are written in (`data/tokens.py`), if their tokens have a text."""
+    """The tokenizers of questions and answers (`data/tokens.py`), if their tokens have a text."""
     longest: int
     """The longest sequence, with BOS and EOS, that a model must have positions for."""
 
@@ -143,7 +143,7 @@ class Task:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a record keeps: the card, and which options the digest replaces."""
+        """The data of a record: the card, and the options that the digest replaces."""
         return {**self.card(), "files": list(self.files)}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:

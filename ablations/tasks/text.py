@@ -164,7 +164,7 @@ class Text(Task):
 
 
 def _cut(config: Text.Config) -> dict[str, str]:
-    """Split → its text, as long as asked for."""
+    """Split → its text."""
     if config.file is None:
         lines = [f"{verse}\n" for verse in read(KING_JAMES).values()]
     else:

@@ -124,7 +124,7 @@ def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
 
 
 def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """What was packed; OSError if the file cannot be read, ValueError if it is damaged."""
+    """The tensors and words of a file; OSError if it is unreadable, ValueError if damaged."""
     with _opened(path) as (file, words):
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if words.pop("sha256", None) != _checksum(tensors, words):

@@ -40,7 +40,7 @@ class AdamW(torch.optim.AdamW):
     @dataclass(frozen=True, kw_only=True)
     class Config(Adam.Config):
         weight_decay: float = ranged(0.01, least=0)
-        """Of matrices, embeddings among them; biases and the gains of norms do not decay."""
+        """Decay of matrices and embeddings; biases and the gains of norms do not decay."""
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         groups, betas = _groups(parameters, config.weight_decay), (config.beta1, config.beta2)
@@ -58,7 +58,7 @@ class SGD(torch.optim.SGD):
         nesterov: bool = False
         """Whether the gradient counts as if v had already been followed."""
         weight_decay: float = ranged(0.0, least=0)
-        """Of the same weights as adamw's, but added to the gradient."""
+        """Decay of the same weights as adamw's, but added to the gradient."""
 
         def problems(self) -> list[str]:
             needs = ["nesterov=True: needs a momentum; set momentum above 0"]
@@ -101,7 +101,7 @@ class Schedule:
         raise NotImplementedError
 
     def left(self, step: int) -> float:
-        """What is left of the way from the peak, 1, to the end of training.
+        """The remaining share of the steps between the peak and the end of training.
 
         The end is one step past the last, so that every step moves the weights.
         """
@@ -158,7 +158,7 @@ class Noam(Schedule):
         return math.sqrt(self.warmup / step)
 
 
-MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: what is more is a slip
+MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: more is a typing mistake
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,9 +35,9 @@ from ablations.signals import Stopped, StopRequest, catching_sigterm
 from ablations.train.checkpoint import SECONDS, Checkpointer
 from model.batch import IGNORE, Batch
 
-_FOLDER = "ABLATIONS_RANKS"  # in the environment: where ranks meet and write how they ended
+_FOLDER = "ABLATIONS_RANKS"  # environment variable: folder where ranks meet and write outcomes
 _PAUSE = 0.2  # seconds between two checks for a request to stop
-_GRACE = 2.0  # seconds in which another rank may turn out to be lost after one has failed
+_GRACE = 2.0  # seconds after a failure in which a lost rank may turn up as its cause
 Forward = Callable[[Batch], Tensor]
 Report = Callable[[float, str], None]
 Call = Callable[[Any, Report, StopRequest], Any]
@@ -57,7 +57,7 @@ class Devices:
         """The model as training calls it, with the gradients of all devices."""
         if self.count == 1:
             return forward
-        import torch._dynamo  # which takes a second to load
+        import torch._dynamo  # takes a second to load
 
         # Cutting a compiled model at the edges of DDP's buckets fails where shapes are dynamic.
         torch._dynamo.config.optimize_ddp = False
@@ -73,9 +73,9 @@ class Devices:
             torch.manual_seed(dropout_seed(seed, step, self.rank))
 
     def share(self, batch: Batch) -> Batch:
-        """The rows of a micro-batch that are computed here: as many as another rank's, or one less.
+        """This rank's rows of a micro-batch; ranks have equally many, or one less.
 
-        Where there is none for this rank, it computes a row of another's of which no label counts.
+        A rank without rows computes another rank's row, and none of its labels count.
         """
         rows = len(batch.labels)
         first, end = (rows * each // self.count for each in (self.rank, self.rank + 1))
@@ -90,7 +90,7 @@ class Devices:
         yield batches[-1]
 
     def mean(self, loss: Tensor) -> Tensor:
-        """Over the devices."""
+        """The mean over the devices."""
         if self.count > 1:
             dist.all_reduce(loss)
         return loss / self.count
@@ -104,7 +104,7 @@ class Devices:
         if self.count == 1:
             return losses
         each = torch.tensor(losses, dtype=torch.float64)
-        dist.all_reduce(each)  # what others have is 0 here: the sum is theirs to the last bit
+        dist.all_reduce(each)  # the others' entries are 0 here, so the sum is exact
         return each.tolist()
 
     def broadcast(self, *flags: bool) -> list[bool]:
@@ -223,10 +223,10 @@ def _run_rank(
     rank: int, call: Call, payload: Any, count: int, folder: str, messages: Connection
 ) -> None:
     """Run one rank: call the function, and write its value or its error to a file."""
-    # torch has had the kernel send SIGINT when the parent is gone, also to what is busy in C code.
+    # torch lets the kernel send SIGINT when the parent is gone; C code must die of it, too.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), _FOLDER: folder}
-    # All meet in a file and on loopback: a port would be open to whoever can reach this machine.
+    # Ranks meet in a file and on loopback: a port would be open to other machines.
     os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
     torch.set_num_threads(1)
 

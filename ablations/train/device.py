@@ -1,4 +1,4 @@
-"""Where a trial is computed: the accelerator when there is one, the CPU otherwise."""
+"""The device of a trial: the accelerator if there is one, else the CPU."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import torch
 
 from ablations.store.words import first_line
 from model.config import ConfigError
+
+# cuDNN would use TF32 in recurrent layers where the products of attention keep float32.
+torch.backends.fp32_precision = "ieee"  # type: ignore[attr-defined]
 
 
 def pick_device(word: str | None) -> torch.device:
@@ -70,9 +73,10 @@ def device_name(device: torch.device) -> str:
 
 
 def numerics(device: torch.device) -> str:
-    """What the last digits of a sum depend on besides the code."""
+    """The libraries and the hardware that decide the last digits of a sum."""
     if device.type != "cpu":
-        return f"torch {torch.__version__}, {device_name(device)}"
+        precision = f"float32 as {torch.backends.fp32_precision}"  # type: ignore[attr-defined]
+        return f"torch {torch.__version__}, {device_name(device)}, {precision}"
     blas = re.search(r"\bBLAS_INFO=(\w+)", torch.__config__.show())
     capability = torch.backends.cpu.get_cpu_capability()
     return f"torch {torch.__version__}, {capability}, BLAS {blas[1] if blas else 'unknown'}"

@@ -28,7 +28,7 @@ LEAST_GAIN = 0.01  # of the trivial loss: a model that gains less has learned no
 
 
 def compiled(model: nn.Module, config: TrainConfig) -> Callable[[Batch], Tensor]:
-    """What training calls: the model, or the same weights behind torch.compile."""
+    """The model as training calls it: itself, or compiled."""
     return torch.compile(model, dynamic=True) if config.compile else model
 
 
@@ -321,7 +321,7 @@ def score_step(steps: int) -> int | None:
 
 
 def spread(steps: int, times: int) -> set[int]:
-    """So many steps, evenly spread, the last one included."""
+    """`times` steps, evenly spread, the last one included."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
 
 

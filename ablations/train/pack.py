@@ -1,7 +1,7 @@
 """Trainings that differ only in the seed, as one model with a replica for each.
 
 A small model leaves an accelerator idle between its kernels; P of them in one do not. Replica i is,
-to rounding, what training i is alone: its first weights, batches, loss, norm, clipping, choice of
+to rounding, what training i is alone: its initial weights, batches, loss, norm, clipping, choice of
 weights and outcome are its own, and a replica that ends in NaN affects no other.
 
 P: replicas, B: sequences, T: target positions, S: source positions.
@@ -49,7 +49,7 @@ class Pack:
         device: torch.device,
     ) -> None:
         self.task, self.config, self.device = task, config, device
-        alone = replace(config, average=None)  # which is taken of all replicas at once
+        alone = replace(config, average=None)  # this class averages all replicas at once
         pairs = zip(models, seeds, strict=True)
         self.replicas = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
         self.active = list(self.replicas)  # those whose loss is a number

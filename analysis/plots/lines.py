@@ -22,7 +22,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
         ax.axhline(given["level"], color=style.INK, linewidth=0.8, zorder=1)
     if given.get("upright") is not None:
         ax.axvline(given["upright"], color=style.TEXT, linewidth=0.8, ls=":", zorder=1)
-    if given.get("floor") is not None:  # what an answer without looking gets
+    if given.get("floor") is not None:  # the score of an answer that ignores the question
         level, words = given["floor"]
         ax.axhline(level, color=style.TIE, linewidth=1.0, ls=":", zorder=1)
         ax.text(0.02, level, words, transform=ax.get_yaxis_transform(), size=style.NOTE,

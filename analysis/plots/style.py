@@ -30,7 +30,7 @@ FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER
 
 
 def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
-    """A look for each variant of a folder, unlike those that are drawn `together` with it."""
+    """Variant → look; variants that are drawn `together` look different."""
     neighbours: dict[str, set[str]] = {label: set() for label in labels}
     for group in together:
         for label in group:

@@ -65,7 +65,7 @@ class Mixer(nn.Module):
     def forward(
         self, x_BTD: Tensor, context: Context, state: MixerState | None = None
     ) -> tuple[Tensor, MixerState | None]:
-        """The mixed tokens; with a state, what came before counts too and a new state follows."""
+        """The mixed tokens; with a state, earlier tokens count too, and the new state follows."""
         raise NotImplementedError
 
 

@@ -18,7 +18,7 @@ from model.positions import Position
 
 @dataclass(frozen=True)
 class Scoring:
-    """How heads score and mix, whatever projects their queries, keys and values."""
+    """The parts with which heads score and mix projected queries, keys and values."""
 
     position: Position
     scale: Scale
@@ -93,7 +93,7 @@ class Heads(Mixer):
                     cache[:, :, context.start : end] = new
                 k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
             bias_BHTS = self.bias(q_BHTK, factor, context.positions, context.seen)
-            # Padding is on the right, where no real query of a causal model looks.
+            # Padding is on the right, and queries of a causal model do not look there.
             real_BS = None if context.causal and self.path.hides else context.real
         y_BHTK, weights_BHTS = self.attend(
             q_BHTK,
@@ -119,7 +119,7 @@ class Heads(Mixer):
     def bias(
         self, q_BHTK: Tensor, factor: float, queries_T: Tensor, keys_S: Tensor
     ) -> Tensor | None:
-        """What the position scheme adds to the scores."""
+        """The position scheme's addition to the scores."""
         fixed_HTS = self.position.bias(queries_T, keys_S)
         by_query_BHTS = self.position.score(q_BHTK, queries_T, keys_S)
         if by_query_BHTS is None:

@@ -32,7 +32,7 @@ class Convolution(Mixer):
         """Whether layer i = 0, 1 … has its taps kernelⁱ apart (but never above max_len), so that L
         layers see kernelᴸ positions without a gap (van den Oord et al. 2016)."""
         bias: bool = True
-        """Of the taps; and of the cross-attention where a memory is read."""
+        """Whether the taps, and the cross-attention if there is one, have a bias."""
 
     def __init__(
         self, config: Config, d_model: int, layer: int, max_len: int, causal: bool
@@ -59,7 +59,7 @@ class Convolution(Mixer):
             length = x_BTD.shape[1]
             x_BTD = torch.cat((*state, x_BTD), dim=1)
             state = (x_BTD[:, length:],)
-        # Rows of the weight are one output's taps, side by side: what first values are scaled by.
+        # A row of the weight holds all taps of one output, so initial values are scaled by all.
         weight_DDk = self.taps.weight.unflatten(1, (self.kernel, -1)).transpose(1, 2)
         y_BDT = F.conv1d(x_BTD.transpose(1, 2), weight_DDk, self.taps.bias, dilation=self.dilation)
         return y_BDT.transpose(1, 2), state

@@ -1,4 +1,4 @@
-"""Attention that sees only its neighbours, in work that grows with the length alone.
+"""Attention to neighbouring tokens, whose cost is linear in the length.
 
 B: sequences, H: heads, G: heads of keys and values, K: d_head, T: queries, S: keys,
 N: blocks of queries, C: queries of a block, W: keys that a block's queries can see between them.
@@ -38,8 +38,7 @@ class Blocks:
         """B G N W K: neighbouring blocks share keys."""
         padded = F.pad(k_BGSK, (0, 0, self.left - self.past, self.spare + self.right))
         stretches = padded.unfold(-2, self.width, self.size).transpose(-2, -1)
-        # Copied, as every product would: gradients of a view that overlaps itself come out wrong
-        # where a compiled graph breaks behind it.
+        # Copied: gradients of an overlapping view are wrong if a compiled graph breaks after it.
         return stretches.contiguous()
 
     def joined(self, y_BHNCK: Tensor) -> Tensor:
@@ -94,7 +93,7 @@ class Window(Attention):
         self.reach = config.reach
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
-        """The last reach − 1 keys and values: none as yet."""
+        """The last reach − 1 keys and values: empty at first."""
         shape = (len(like_BD), self.n_kv_heads, 0, self.d_head)
         return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
 
@@ -141,7 +140,7 @@ class Window(Attention):
     def bias_blocks(
         self, blocks: Blocks, q_BHTK: Tensor, factor: float, context: Context
     ) -> Tensor | None:
-        """H N C W or B H N C W: what the position scheme adds, asked for real positions alone."""
+        """H N C W or B H N C W: the position scheme's bias, computed for real positions only."""
         biases = []
         for index in range(blocks.count):
             first = index * blocks.size

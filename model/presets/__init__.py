@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Preset:
-    """What `build` needs, apart from a seed."""
+    """The arguments of `build`, without a seed."""
 
     name: str
     model: dict[str, Any]

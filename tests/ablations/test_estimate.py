@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.estimate import BEFORE, operations, rate_of, seconds_each, side_by_side
+from ablations import estimate
+from ablations.estimate import (
+    BEFORE,
+    PEAKS,
+    operations,
+    projected_hours,
+    rate_of,
+    seconds_each,
+    side_by_side,
+)
 from ablations.expand import Trial
 from ablations.plan import Plan, make_plan
 from ablations.store.record import Record
@@ -46,9 +55,9 @@ def test_without_records_time_is_work_times_the_rate_of_the_machine(
     plan: Plan, results: Results
 ) -> None:
     wants = list(plan.trials.values())
-    each = seconds_each(wants, plan, results, CPU, lambda: 1e-6)
+    each = seconds_each(wants, plan, results, CPU, lambda trial: 1e-6)
     assert each == [pytest.approx(BEFORE + 1e-6 * operations(want)) for want in wants]
-    assert seconds_each(wants, plan, results, CPU, lambda: None) == [None] * 3
+    assert seconds_each(wants, plan, results, CPU, lambda trial: None) == [None] * 3
 
 
 def test_a_finished_trial_of_a_task_says_how_long_the_others_take(
@@ -72,9 +81,12 @@ def test_a_time_that_says_nothing_of_a_training_here_is_passed_over(
         ("ok", {"seconds": 30.0, "packed": 3}),
     ]:
         results.write(made_here(first, status, **env))
-        assert seconds_each(others, plan, results, CPU, lambda: None) == [None, None], (status, env)
+        assert seconds_each(others, plan, results, CPU, lambda trial: None) == [None, None], (
+            status,
+            env,
+        )
     results.path(first.id).write_text("{")
-    assert seconds_each(others, plan, results, CPU, lambda: None) == [None, None]
+    assert seconds_each(others, plan, results, CPU, lambda trial: None) == [None, None]
 
 
 def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_a_moment(
@@ -83,24 +95,34 @@ def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_a_moment
     huge = make_plan([ask(variants={"with": {"model.d_model": 1_000_000}})], "smoke", {}, [0])
     probed = make_plan([ask(sources=["share"], metric="time_share")], "smoke", {}, None)
     for plan, seconds in ((huge, None), (probed, BEFORE)):
-        each = seconds_each(list(plan.trials.values()), plan, results, CPU, lambda: 1e-9)
+        each = seconds_each(list(plan.trials.values()), plan, results, CPU, lambda trial: 1e-9)
         assert set(each) == {seconds}
 
 
-def test_the_rate_of_this_processor_is_measured_once_and_that_of_an_accelerator_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_rate_of_this_processor_is_measured_once(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    trial = next(iter(plan.trials.values()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    rate_of.cache_clear()
-    first = rate_of(CPU) or 0
+    estimate._rate_here.cache_clear()
+    first = rate_of(CPU, trial) or 0
     assert 0 < first < 1e-6
-    rate_of.cache_clear()
+    estimate._rate_here.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr("ablations.estimate._measured_rate", never)
-        assert rate_of(CPU) == first, "it is read from the file"
+        assert rate_of(CPU, trial) == first, "it is read from the file"
     for harmed in ("{", "[]", "7"):
-        rate_of.cache_clear()
+        estimate._rate_here.cache_clear()
         (tmp_path / "ablations/speed.json").write_text(harmed)
-        assert (rate_of(CPU) or 0) > 0
-    assert rate_of(torch.device("cuda")) is None
-    rate_of.cache_clear()
+        assert (rate_of(CPU, trial) or 0) > 0
+    estimate._rate_here.cache_clear()
+
+
+def test_device_hours_are_three_forward_passes_at_a_share_of_the_published_peak(
+    plan: Plan,
+) -> None:
+    trials = list(plan.trials.values())
+    forward = sum(operations(trial) for trial in trials)
+    for device, (low, high) in projected_hours(trials).items():
+        assert high == pytest.approx(3 * forward / (0.1 * PEAKS[device]) / 3600)
+        assert low == pytest.approx(high / 4)

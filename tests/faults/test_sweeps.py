@@ -189,7 +189,7 @@ def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
     Path(names["told"]).read_text()
     monkeypatch.setattr("ablations.runner.time.sleep", lambda _: first.kill())
     assert sweep(trials) == {"ok": 1}
-    assert f"Waiting for what process {first.pid} on " in capsys.readouterr().err
+    assert f"Waiting for trials that process {first.pid} on " in capsys.readouterr().err
     assert held(results, "a").status == "ok"
     assert Counter(starts(results.root)) == {"a": 2}
 

@@ -53,7 +53,7 @@ class Dictionary:
     source: str
     licence: str
     rule: str
-    """What decides the split of a word."""
+    """The rule that decides the split of a word."""
 
 
 def from_files(paths: Mapping[str, str], stress: bool) -> Dictionary:
@@ -251,7 +251,7 @@ _BY_LAST_LETTER = {
 
 
 def stem(word: str) -> str:
-    """What is left of an English word without its endings, so that relatives can be kept together.
+    """An English word without its endings, so that related words get the same split.
 
     Contractions, possessives and apostrophes go (o'brien → obrien). Then, as long as anything
     changes, the longest ending of `ENDINGS` that leaves two letters and a vowel, or the second of

@@ -82,7 +82,7 @@ class Tokens:
     """
 
     size: int
-    """Of the vocabulary, with PAD, BOS and EOS, which come first."""
+    """The size of the vocabulary, with PAD, BOS and EOS, which come first."""
 
     def encode(self, text: str) -> list[int]:
         raise NotImplementedError
@@ -144,7 +144,7 @@ class Words(Tokens):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         size: int | None = 8000
-        """Of the vocabulary, special tokens included; null: every word of the training text."""
+        """Size of the vocabulary with special tokens; null: every word of the training text."""
 
         def __post_init__(self) -> None:
             if self.size is not None and self.size <= _SPECIAL:
@@ -171,7 +171,7 @@ class Words(Tokens):
 
 
 class Letters:
-    """What it costs to spell a word: its letters and its end, each as likely as in all words seen.
+    """The cost of spelling a word: its letters and its end, each as likely as in all words seen.
 
     Every letter counts once more than seen (add-one), and so does the case of a letter never seen,
     which is then named among all of Unicode.
@@ -243,7 +243,7 @@ class BytePairs(Tokens):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         size: int = 2000
-        """Of the vocabulary, 260 special tokens included; less where the text is too short."""
+        """Size of the vocabulary with 260 special tokens; less if the text is too short."""
 
         def __post_init__(self) -> None:
             if self.size <= _WITH_BYTES:

@@ -37,7 +37,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ablations.estimate.rate_of", lambda _: 1e-6)
+    monkeypatch.setattr("ablations.estimate.rate_of", lambda *_: 1e-6)
     return folder
 
 

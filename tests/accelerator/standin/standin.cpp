@@ -202,7 +202,7 @@ struct LateCopy {
 std::recursive_mutex stream_lock;
 std::map<std::pair<int, int64_t>, Clock::time_point> ends;  // (device, stream) → when it is idle
 std::deque<LateCopy> late_copies;
-std::atomic<int64_t> launches{0}, waits{0};
+std::atomic<int64_t> launches{0}, waits{0}, late_us{20};
 std::atomic<bool> waits_refused{false};
 
 c10::StreamId& current_stream(int device) {
@@ -211,7 +211,7 @@ c10::StreamId& current_stream(int device) {
 }
 
 void launch(int device) {
-  static const auto late = std::chrono::microseconds(setting("STANDIN_LATE_US", 20));
+  auto late = std::chrono::microseconds(late_us.load());
   launches++;
   std::lock_guard<std::recursive_mutex> guard(stream_lock);
   auto& end = ends[{device, current_stream(device)}];
@@ -773,6 +773,7 @@ TORCH_LIBRARY(standin, m) {
   m.def("is_bad_fork() -> bool", [] { return bool(is_bad_fork); });
   m.def("waits() -> int", [] { return int64_t(waits); });
   m.def("launches() -> int", [] { return int64_t(launches); });
+  m.def("set_late(int microseconds) -> ()", [](int64_t late) { late_us = late; });
   m.def("refuse_waits(bool refused) -> ()", [](bool refused) { waits_refused = refused; });
   m.def("seed(int seed) -> ()", [](int64_t seed) {
     for (int i = 0; i < device_count(); i++) {

@@ -25,8 +25,7 @@ SOURCE = Path(__file__).with_name("standin.cpp")
 def build() -> Path:
     """The compiled device: built once for this source and this torch."""
     digest = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    library = cache / "ablations" / f"standin-{digest}.so"
+    library = Path.home() / ".cache/ablations" / f"standin-{digest}.so"
     if library.exists():
         return library
     library.parent.mkdir(parents=True, exist_ok=True)
