@@ -14,11 +14,10 @@ from dataclasses import replace
 
 from ablations.benchmark_jobs import BenchmarkJob, benchmarks
 from ablations.estimate import may_fit
-from ablations.jobs import NOTHING_LEFT, TIMING, RunConfig, TrainingJob, set_aside
+from ablations.jobs import NOTHING_LEFT, TIMING, Passes, RunConfig, TrainingJob, set_aside
 from ablations.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.leases import HOST, Leases
 from ablations.missing import Missing, missing
-from ablations.passes import Passes
 from ablations.plan_document import merge_into
 from ablations.progress import Display
 from ablations.signals import Terminated, defer_signals

@@ -59,7 +59,7 @@ ROOMS = (
     *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
     *("facts", "config", "predictions", "profile", "spec", "expand", "tuning"),
     *("plan", "missing", "estimate", "plan_document", "leases", "progress", "launch", "worker"),
-    *("preload", "jobs", "benchmark_jobs", "passes", "runner", "commands"),
+    *("preload", "jobs", "benchmark_jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 

@@ -12,9 +12,8 @@ from in_process import InProcess
 from small import SETTINGS, held
 
 from ablations.expand import Trial
-from ablations.jobs import RunConfig, TrainingJob
+from ablations.jobs import Passes, RunConfig, TrainingJob, can_pack
 from ablations.launch import Job, Outcome
-from ablations.passes import Passes, can_pack
 from ablations.plan import Plan, make_plan
 from ablations.runner import run
 from ablations.signals import Stopped
