@@ -81,7 +81,9 @@ class BenchmarkJob:
                 record.failures[self._measure] = f"{own} ({why})"
             self._config.results.write(record)
         if status == "done":
-            missing = [m["reason"] for each in outcome.value["measurements"].values() for m in each]
+            missing = [
+                m.get("reason") for each in outcome.value["measurements"].values() for m in each
+            ]
             status = "timed"
             if None not in missing:
                 status, reason = (
