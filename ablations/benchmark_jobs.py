@@ -81,15 +81,12 @@ class BenchmarkJob:
                 record.failures[self._measure] = f"{own} ({why})"
             self._config.results.write(record)
         if status == "done":
-            missing = [
-                m.get("reason") for each in outcome.value["measurements"].values() for m in each
-            ]
+            found = [m for each in outcome.value["measurements"].values() for m in each]
+            missed = [measurement.get("reason") for measurement in found]
             status = "timed"
-            if None not in missing:
-                status, reason = (
-                    "error",
-                    f"nothing could be timed: {(*missing, 'no candidates')[0]}",
-                )
+            if None not in missed:
+                why = next(iter(missed), "no candidate")
+                status, reason = "error", f"nothing could be timed: {why}"
         return [Ended(self.id, self.title, status, outcome.seconds, reason)]
 
     def _untimed(self, trial: str, record: Record | None) -> Sequence[Place]:

@@ -174,6 +174,18 @@ def test_a_benchmark_that_fails_is_told_by_the_records_of_its_trials(results: Re
     assert held(results, "a") == timed, "nothing is timed twice"
 
 
+def test_a_session_in_which_nothing_was_timed_is_an_error(results: Results) -> None:
+    good(results, "a")
+    plan = toy_plan({"a": {}})
+    at = {"length": 16}
+    plan.add([replace(plan.trials["a"], timings={("throughput", "a"): [at]})])
+    session = BenchmarkJob("throughput", "a", ["a"], RunConfig(plan, results, "cpu", []))
+    missed = {"metric": "step_time", "unit": "s", "reason": "out of memory", "coordinates": at}
+    taken = {"session": "1", "env": {}, "measurements": {"a": [missed]}}
+    ((_, _, status, _, reason),) = session.save(Outcome("s", "done", taken), lambda name: True)
+    assert (status, reason) == ("error", "nothing could be timed: out of memory")
+
+
 def test_nothing_is_trained_beside_another_sweeps_timing(
     results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
