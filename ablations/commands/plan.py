@@ -89,10 +89,8 @@ def price(
                 }
             )
     known = [seconds for seconds in each.values() if seconds is not None]
-    training, timing = (
-        side_by_side(known, on.at_once),
-        seconds_timing(plan, lacks),
-    )
+    training = side_by_side(known, on.at_once)
+    timing = seconds_timing(plan, lacks)
     totals = {
         "trials": len(plan.trials),
         "done": len(plan.trials) - len(each),

@@ -19,7 +19,7 @@ torch.backends.fp32_precision = "ieee"  # type: ignore[attr-defined]
 def pick_device(word: str | None) -> torch.device:
     """The named device, or the accelerator when there is one, or the CPU.
 
-    None is opened here: jobs may need a device that takes one process alone.
+    No device is opened: one in exclusive mode would refuse the processes of the jobs.
     """
     here = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     try:

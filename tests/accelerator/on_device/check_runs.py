@@ -60,6 +60,12 @@ def equal(one: Record, two: Record) -> bool:
     return one.status == two.status and all(math.isclose(a, b, rel_tol=1e-3) for a, b in pairs)
 
 
+def assert_equal_to(on_cpu: Records, there: Records) -> None:
+    assert there, "the run left no record"
+    for place, record in there.items():
+        assert equal(record, on_cpu[place]), place
+
+
 @pytest.fixture
 def on_cpu(ask: Callable[..., str], tmp_path: Path) -> Records:
     return records(ask(), tmp_path / "cpu", "--device", "cpu", "--seeds", "2")
@@ -107,7 +113,7 @@ def test_seeds_as_one_model_and_a_trial_on_two_devices_learn_as_on_the_cpu(
     words: tuple[str, ...], ask: Callable[..., str], tmp_path: Path, on_cpu: Records
 ) -> None:
     there = records(ask(), tmp_path / "device", *words)
-    assert all(equal(record, on_cpu[place]) for place, record in there.items())
+    assert_equal_to(on_cpu, there)
 
 
 @pytest.mark.soak
@@ -122,6 +128,7 @@ def test_the_driver_of_a_run_opens_no_device(ask: Callable[..., str], tmp_path: 
 @pytest.mark.soak
 def test_half_precision_trains(ask: Callable[..., str], tmp_path: Path) -> None:
     there = records(ask(), tmp_path / "device", "train.precision=bfloat16")
+    assert len(there) == 2
     assert {record.status for record in there.values()} <= {"ok", "stuck"}
 
 
@@ -135,7 +142,7 @@ def test_a_killed_process_costs_its_trial_an_attempt(
             time.sleep(0.02)
         workers[0].send_signal(signal.SIGKILL)
     assert driver.returncode == 0
-    assert all(equal(record, on_cpu[place]) for place, record in stored(folder).items())
+    assert_equal_to(on_cpu, stored(folder))
 
 
 def _workers(driver: int) -> list[psutil.Process]:
@@ -162,6 +169,7 @@ def test_a_training_that_was_stopped_goes_on_on_another_device(
             time.sleep(0.02)
         time.sleep(0.5)
         driver.send_signal(signal.SIGTERM)
+    assert list((folder / "checkpoints").glob("*.unfinished*")), "it was not stopped in training"
     there = records(file, folder, "--device", f"standin:{COUNT - 1}")
     whole = records(file, tmp_path / "whole", "--device", "standin:0")
     assert losses(there["with", 300]) == losses(whole["with", 300])
