@@ -129,15 +129,6 @@ def override(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
     return reduce(lambda under, path: lay(under, path, settings[path]), settings, dict(tree))
 
 
-def value_at(tree: Any, path: str, default: Any = None) -> Any:
-    """The value at a path of the tree."""
-    for key in path.split("."):
-        if not isinstance(tree, Mapping) or key not in tree:
-            return default
-        tree = tree[key]
-    return tree
-
-
 def interpolated(value: Any, tree: Mapping[str, Any], path: str) -> Any:
     """The value with each string `${path}` in it replaced by the tree's value at that path.
 

@@ -22,13 +22,12 @@ from ablations.config import (
     override,
     read_yaml,
     resolve_trial,
-    value_at,
 )
 from ablations.facts import cost_of, decisive_parts, model_facts, source_code, training_code
 from ablations.measurement import Place, where_timed
 from ablations.profile import Profile
 from ablations.spec import Experiment
-from ablations.store.identity import canonical_json, identity
+from ablations.store.identity import canonical_json, identity, value_at
 from ablations.store.identity import settings as settings_of
 from ablations.store.stamp import Stamp
 from ablations.store.words import place_of

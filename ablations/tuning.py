@@ -21,11 +21,11 @@ from typing import Any
 
 import yaml
 
-from ablations.config import FOLDER, located, read_yaml, value_at
+from ablations.config import FOLDER, located, read_yaml
 from ablations.expand import Trial
 from ablations.spec import Experiment, experiments
 from ablations.store.files import write_atomic
-from ablations.store.identity import TUNING, canonical_json
+from ablations.store.identity import TUNING, canonical_json, value_at
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.words import place_of, quoted

@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from ablations.store.identity import value_at
 from ablations.store.record import Record
 from ablations.store.words import CHAPTERS
 from analysis import stats, tables, wording
 from analysis.contrasts import DIFFERS, Evidence
-from analysis.load import FINE, UNREADABLE, WAITING, Loaded, Row, setting
+from analysis.load import FINE, UNREADABLE, WAITING, Loaded, Row
 from analysis.timing import SAME
 from analysis.wording import number, short
 
@@ -142,7 +143,7 @@ def _rates(loaded: Loaded, own: pd.DataFrame, several: bool) -> pd.DataFrame:
     """The learning rate of each variant."""
     heading = f"{own['task'].iloc[0]}: lr" if several else "lr"
     held = [loaded.records.get(trial) for trial in own["trial"]]
-    rates = [record and setting(record.config, "train.optimizer.lr") for record in held]
+    rates = [record and value_at(record.config, "train.optimizer.lr") for record in held]
     cells = [f"{lr:g}" if isinstance(lr, int | float) else "" for lr in rates]
     return pd.DataFrame({heading: cells}, index=own.index)
 
@@ -212,7 +213,7 @@ def scope(evidence: Evidence, experiment: str) -> Row:
     distinct = trials.drop_duplicates("trial")
     records = [loaded.records[id] for id in distinct["trial"] if id in loaded.records]
     sizes = trials[trials["variant"] == entry["baseline"]]["parameters"].dropna()
-    steps = {setting(record.config, "train.steps") for record in records if record.trained}
+    steps = {value_at(record.config, "train.steps") for record in records if record.trained}
     speeds = evidence.speeds[evidence.speeds["experiment"] == experiment]
     tuning = entry["tuning"]
     return {

@@ -345,13 +345,6 @@ def crossing(across: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={across[name]}" for name in sorted(across))
 
 
-def setting(config: Any, path: str) -> Any:
-    """The value at a path of a config, such as `train.steps`; None if there is none."""
-    for key in path.split("."):
-        config = config.get(key) if isinstance(config, dict) else None
-    return config
-
-
 def session_of(named: str | None) -> str | None:
     """The session of a measurement without its process: `1f2e3d4c.0` belongs to `1f2e3d4c`."""
     return named.partition(".")[0] if isinstance(named, str) else None

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ablations.store import predictions as kinds
+from ablations.store.identity import value_at
 from analysis import stats
 from analysis.cases import Case
 from analysis.contrasts import difference
-from analysis.load import FINE, by_step, setting
+from analysis.load import FINE, by_step
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 MOVING = 0.5  # of its margin, over the last third of the steps
@@ -137,7 +138,7 @@ def _unless_moving(case: Case, p: kinds.Equal, found: Found, seeds: Sequence[int
         now, then = case.values(label, spot), curve.set_index(["seed", "step"])["value"].to_dict()
         for seed in seeds:
             record = case.loaded.records[case.loaded.ids[variant][seed]]
-            steps = setting(record.config, "train.steps")
+            steps = value_at(record.config, "train.steps")
             if not isinstance(steps, int):
                 return found
             moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))

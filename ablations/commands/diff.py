@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import plan_of
 from ablations.commands.terminal import print_table, working
-from ablations.config import paths, value_at
+from ablations.config import paths
 from ablations.spec import find
+from ablations.store.identity import value_at
 from ablations.store.words import CHAPTERS, listed, nearest_label, quoted
 from model.config import ConfigError
 

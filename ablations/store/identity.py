@@ -16,6 +16,15 @@ DECIDING = tuple(range(300, 310))
 _BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")
 
 
+def value_at(tree: Any, path: str, default: Any = None) -> Any:
+    """The value at a path of a config, such as `train.steps`, or the default."""
+    for key in path.split("."):
+        if not isinstance(tree, Mapping) or key not in tree:
+            return default
+        tree = tree[key]
+    return tree
+
+
 def canonical_json(plain: Any) -> str:
     """JSON with sorted keys: equal settings give equal text."""
     return json.dumps(plain, sort_keys=True, allow_nan=False)

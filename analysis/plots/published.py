@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from ablations.store.identity import value_at
 from analysis.contrasts import Evidence
-from analysis.load import Loaded, Row, Variant, scores, setting
+from analysis.load import Loaded, Row, Variant, scores
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.plots.coordinates import points
@@ -103,7 +104,7 @@ def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
 def _setting(loaded: Loaded, variant: Variant, paths: list[str]) -> float | None:
     """The number that a variant sets; a setting may have an earlier name."""
     held = [loaded.records[t] for t in loaded.ids[variant].values() if t in loaded.records]
-    values = [setting(record.config, path) for record in held[:1] for path in paths]
+    values = [value_at(record.config, path) for record in held[:1] for path in paths]
     return next((value for value in values if isinstance(value, int | float)), None)
 
 
